@@ -21,7 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from fx_explorer.analysis.worker_steps import describe_step
+from fx_explorer.analysis.worker_steps import describe_plan, describe_step
 from fx_explorer.client.capture import Capture, temporary_capture
 from fx_explorer.client.forked_workers import ForkServer, fork_server
 from fx_explorer.client.session_files import copy_session, session_file
@@ -135,10 +135,17 @@ def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
 
 
 async def to_its_end(capture: Capture, tell: Told = ignore_message) -> Outcome:
-    """Wait for a capture, and tell what the worker is doing meanwhile."""
+    """Wait for a capture, and tell what the worker is doing meanwhile: ``step 4 of 4 · building
+    kernel 2 of 19``, ``step 1 of 4 · call 3 of 7 · running the original in eager mode``.
+    """
+    plan = activity = ""
     async for notice in capture.notices():
+        plan = describe_plan(notice) or plan
+        if notice.kind == "worker":
+            activity = notice.text
         if step := describe_step(notice):
-            tell(step)
+            of_calls = activity if notice.text == "call" else ""
+            tell(" · ".join(filter(None, (plan, step, of_calls))))
     return await capture.wait()
 
 

@@ -53,3 +53,5 @@ class Fact:
     """A shorter sentence for one line; empty where there is only ``text``."""
     can_try: bool = False
     """Whether something that may help can be tried, and was not."""
+    version: str = ""
+    """Name of the compilation that ``place`` is meant of, such as ``0/1``; empty for any."""

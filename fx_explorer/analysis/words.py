@@ -42,6 +42,11 @@ def plural(number: int, noun: str) -> str:
     return IRREGULAR.get(noun, noun + "s")
 
 
+def language_name(language: str) -> str:
+    """Return the name of a kernel's language, as its users write it: ``C++`` for ``cpp``."""
+    return {"cpp": "C++", "triton": "Triton", "python": "Python"}.get(language, language)
+
+
 def how_often(times: int) -> str:
     """Return ``once``, ``twice`` or ``3 times``."""
     return {1: "once", 2: "twice"}.get(times, f"{times:,} times")

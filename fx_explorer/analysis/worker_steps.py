@@ -27,6 +27,8 @@ def describe_step(notice: Notice) -> str:
     """
     if notice.kind == "worker":
         return notice.text
+    if notice.kind == "count":
+        return describe_count(notice)
     if notice.kind == "line":
         place = in_file(notice.text, notice.line)
         return f"Dynamo is reading {place}: {counted(notice.operations, 'operation')} so far"
@@ -34,3 +36,14 @@ def describe_step(notice: Notice) -> str:
         subject = f"[{notice.compilation}]" if notice.compilation else "the graph"
         return f"{STAGE_VERBS[notice.stage]} {subject}"
     return ""
+
+
+def describe_count(notice: Notice) -> str:
+    """Return ``building kernel 3 of 19``: the one that is being done."""
+    number = f"{notice.text} {notice.done + 1:,}"
+    return f"{number} of {notice.planned:,}" if notice.planned > notice.done else number
+
+
+def describe_plan(notice: Notice) -> str:
+    """Return ``step 2 of 4``; empty for a notice without a planned step."""
+    return f"step {notice.step} of {notice.steps}" if notice.steps else ""

@@ -26,7 +26,7 @@ from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.private_names import functorch_config, inductor_config
 from fx_explorer.capture.torch_compat.versions import known_options, watching_selector
 
-_BUILDERS = (
+BUILDERS = (
     "cpp",
     "cpp_pybinding",
     "triton",
@@ -252,7 +252,7 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
         codecache,
     )
 
-    for name in _BUILDERS:
+    for name in BUILDERS:
         _replace_while_lowering(stack, AsyncCompile, name, lambda *_, **__: NotBuilt())
     for name in ("cpp_pybinding", "triton"):
         if not hasattr(AsyncCompile, name):

@@ -64,6 +64,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "why reductions are split": ("inductor.gpu_loop_decisions", "reduction_hook"),
     "why C++ loops are vectorized and parallel": ("inductor.cpp_loop_decisions", "cpp_loop_hook"),
     "kernels": ("inductor.inductor_hooks", "kernel_hooks"),
+    "how many kernels are built": ("inductor.kernel_builds", "build_hook"),
     "AOTAutograd's graphs": ("aot.partition", "aot_hooks"),
     "graphs that the program gives to Inductor": ("aot.direct_calls", "inductor_calls_hook"),
     "functions that the program gives to AOTAutograd": ("aot.direct_calls", "aot_calls_hook"),

@@ -230,6 +230,20 @@ class TableColumn:
     """Which part of a long cell is shown."""
     total: Callable[[float], str] | None = None
     """Returns the text of the sum of the column's ``values``; None if a sum has no meaning."""
+    short: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Text of a cell, or of the title → shorter text, for a screen that is too narrow for all
+    columns as they are.
+    """
+
+
+DIRECTION = TableColumn(
+    "direction",
+    "type",
+    min_width=3,
+    priority=1,
+    short={"direction": "dir", "forward": "fwd", "backward": "bwd", "inference": "inf"},
+)
+"""The column of the directions of graphs and kernels, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class Remedy:
     """
     has_helped: bool = True
     """Whether the trial showed that it helps; without meaning where it was not tried."""
+    proven: str = ""
+    """The sentence once a trial has shown that it helps, where ``text`` says that it may."""
 
     @property
     def kind(self) -> RemedyKind:
@@ -78,7 +80,8 @@ class Remedy:
     def description(self) -> str:
         """Return the remedy with the result of its trial, or why it cannot be tried."""
         if self.state == "tried":
-            return f"{self.text} Tried: {self.result}"
+            text = self.proven if self.has_helped and self.proven else self.text
+            return f"{text} Tried: {self.result}"
         if self.state == "cannot be tried":
             return f"{self.text} (cannot be tried: {self.result})"
         return self.text
@@ -121,6 +124,8 @@ class Finding:
     """
     brief: str = ""
     """A shorter sentence for one line; empty where there is only ``text``."""
+    version: str = ""
+    """Name of the compilation that ``place`` is meant of, such as ``0/1``; empty for any."""
 
     @property
     def can_try(self) -> bool:

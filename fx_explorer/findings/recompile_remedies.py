@@ -188,15 +188,15 @@ def _what_can_be_done(text: str) -> Iterator[Remedy]:
     """
     _, _, rest = text.rpartition(BOTH_STAY)
     rest = rest.replace(NO_MORE, "").replace(f" {NOT_TRIED}", "").strip()
-    # In this program nothing was tried yet.
-    rest = _AVOIDS.sub("may avoid", rest.removeprefix("Otherwise "))
+    rest = rest.removeprefix("Otherwise ")
     if not rest:
         return
     is_about_dynamic = "dynamic=True" in rest and "dynamic=True) does not" not in rest
     changes = _MADE_DYNAMIC if is_about_dynamic else {}
     begins_with_code = rest.startswith(("torch.", "self."))
     sentence = rest if begins_with_code else f"{rest[0].upper()}{rest[1:]}"
-    yield Remedy(sentence, changes=changes)
+    # In this program nothing was tried yet.
+    yield Remedy(_AVOIDS.sub("may avoid", sentence), changes=changes, proven=sentence)
     if "allow_unspec_int_on_nn_module = True" in rest:
         name = "allow_unspec_int_on_nn_module"
         yield Remedy(

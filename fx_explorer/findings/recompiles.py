@@ -139,6 +139,7 @@ def _finding(reader: SessionReader, group: Sequence[ExplainedRecompile]) -> Find
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
         cost_s=cost_s,
         brief=_in_short(group),
+        version=first.compilation,
     )
 
 
@@ -220,6 +221,7 @@ def _finding_of_pieces(
         count=sum(len(group) for group in groups),
         cost=f"{seconds(cost_s)} compiling" if cost_s else "",
         cost_s=cost_s,
+        version=first[0].compilation,
     )
 
 

@@ -314,6 +314,7 @@ NoticeKind = Literal[
     "worker",
     "phase",
     "line",
+    "count",
     "compilation",
     "artifact",
     "note",
@@ -331,8 +332,9 @@ class Notice:
     ``worker``: ``text`` is what it is doing (``importing torch``, ``running mlp.py``). ``phase``:
     ``stage`` began (``state`` ``begin``) or ended (``end``). ``line``: Dynamo is reading line
     ``line`` of the file ``text``, with ``operations`` in its graph so far; it comes a few times a
-    second. ``compilation``: a row was added or
-    changed. ``artifact``: something of ``stage`` is ready to read. ``note``: something the user
+    second. ``count``: of the present activity ``done`` of ``planned`` are done (0 where that is not
+    known), and ``text`` is what is done now: ``building kernel``. ``compilation``: a row was added
+    or changed. ``artifact``: something of ``stage`` is ready to read. ``note``: something the user
     should know (``text``). ``gate``: the worker waits after ``gate`` of ``compilation`` (state
     ``begin``; without ``compilation``, after that gate of all graphs; without ``gate`` the program
     has ended and all its graphs are at hand), or continues (``end``). ``done``, ``refused``: the
@@ -356,6 +358,13 @@ class Notice:
     line: int = 0
     """A line of the user's source, from 1 on."""
     operations: int = 0
+    step: int = 0
+    """With ``worker``: the number of the step that begins, from 1 on, of the ``steps`` that are
+    planned; 0 where none are.
+    """
+    steps: int = 0
+    done: int = 0
+    planned: int = 0
 
     def to_json(self) -> str:
         return json.dumps(

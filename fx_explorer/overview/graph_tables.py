@@ -1,11 +1,12 @@
 """Three views show what was compiled: every FX graph (v a), what each stage did to the
-operations (3), and the dynamic sizes (D), where each comes from, and whether it stayed dynamic.
+operations (3), and the dynamic sizes (v s), where each comes from, and whether it stayed dynamic.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.annotated_regions import RegionKey, nodes_in
@@ -17,7 +18,7 @@ from fx_explorer.analysis.stage_data import EXPLAINED, StagePoint
 from fx_explorer.analysis.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
 from fx_explorer.analysis.whole_session import is_log, is_text, not_decoded, why_not_in_text
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.drawing.view_table import DIRECTION, Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.guards.symbols import (
     ExplainedSymbol,
     describe_symbol_event,
@@ -158,7 +159,7 @@ it is read when the stage is selected: 300,000 nodes take 3 s.
 STAGE_COLUMNS = (
     TableColumn("frame", "annotation", priority=3),
     TableColumn("stage", "strong", min_width=18, max_width=32),
-    TableColumn("direction", "muted", min_width=9, priority=1),
+    replace(DIRECTION, kind="muted"),
     TableColumn("before", is_number=True, priority=2),
     TableColumn("after", is_number=True, priority=2),
     TableColumn("effect", min_width=32, max_width=200),

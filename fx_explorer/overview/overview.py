@@ -229,6 +229,7 @@ def finding_fact(finding: Finding) -> Fact:
         cost=finding.cost,
         brief=finding.brief,
         can_try=finding.can_try,
+        version=finding.version,
     )
 
 

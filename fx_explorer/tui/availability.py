@@ -171,12 +171,17 @@ def why_not_of_a_log(command_id: str, reader: SessionReader) -> str:
 @answered_once
 def absent_commands(reader: SessionReader, *, is_saved: bool) -> tuple[str, ...]:
     """Return the commands that footer and help leave out: those that a log cannot carry out, the
-    backward graph where there is none, and with ``is_saved``, where no worker is there, what steps
-    through the compiler and what is not recorded.
+    backward graph where there is none, what is below a Triton kernel where no kernel is one, and
+    with ``is_saved``, where no worker is there, what steps through the compiler and what is not
+    recorded.
     """
     absent = list(absent_from_log(reader))
     if not reader.has(model.Graph, stage="backward"):
         absent.append("preset.backward")
+    if reader.has(model.Kernel) and _no_triton(reader):
+        absent += NEEDS_BUILDS
+        if not reader.has(model.KernelBuild):
+            absent.append("view.candidates")
     if is_saved:
         absent += STEPPING
         absent += [command for command, check in _OF_A_RECORD.items() if check(reader)]

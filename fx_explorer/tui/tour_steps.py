@@ -105,7 +105,7 @@ def _without_a_fix(now: TourMoment) -> TourStep | None:
     """Return the step after a trial without a writable fix: a small machine may exceed its time
     limit.
     """
-    if now.verdict in ("", "good", "prints differ", "partly compared"):
+    if now.verdict in ("", "good", "prints differ", "good where compared"):
         return None
     if now.verdict == "timed out":
         how = "timed out"

@@ -213,6 +213,7 @@ class RequestProgress:
         self.channel = channel
         self.place = TargetPlace(request.target)
         self.activity = ""
+        self._step = self._steps = 0
         self.original_functions = OriginalFunctions()
         self._process = getpid()
 
@@ -220,7 +221,21 @@ class RequestProgress:
         """Report the present activity to the client."""
         self.activity = activity
         self.writer.set_meta("progress", activity)
-        self.channel.send(Notice("worker", text=activity))
+        self.channel.send(Notice("worker", text=activity, step=self._step, steps=self._steps))
+
+    def plan(self, steps: int) -> None:
+        """Say how many steps there will be, of which none has begun."""
+        self._step, self._steps = 0, steps
+
+    def begin_step(self, activity: str) -> None:
+        """Report the present activity, which is the next step."""
+        self._step = min(self._step + 1, self._steps)
+        self.say(activity)
+
+    def count(self, work: str, done: int, planned: int) -> None:
+        """Report how much of the present activity is done."""
+        if work:
+            self.channel.send(Notice("count", text=work, done=done, planned=planned))
 
     def note(self, text: str) -> None:
         self.channel.send(Notice("note", text=text))

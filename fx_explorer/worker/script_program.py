@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import TargetError, UsageError, WorkerError
-from fx_explorer.instruments.fixes.measure.child_program import ChildProgram, as_on_disk
+from fx_explorer.instruments.fixes.measure.child_program import (
+    BUILT_RUNS,
+    CHANGED_RUNS,
+    ORIGINAL_IS_BUILT,
+    ORIGINAL_RUNS,
+    ChildProgram,
+    ChildProgress,
+    Count,
+    CountTold,
+    as_on_disk,
+    ignore_count,
+)
 from fx_explorer.instruments.fixes.measure.outside import AS_LONG_AS_COMPILING_S, MOST_PLACES
 from fx_explorer.instruments.fixes.measure.script_comparing import WithTheOriginal, new_names
 from fx_explorer.instruments.fixes.measure.script_run import (
@@ -29,7 +40,6 @@ from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.model import CaptureRequest, Kernel, Verification
 from fx_explorer.program import loading, process_ending
 from fx_explorer.program.on_import import after_import
-from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.recording_children import record_when_used
 from fx_explorer.program.usable_torch import BrokenTorch, no_end_of_process
 from fx_explorer.worker.outcomes import Outcomes
@@ -64,7 +74,7 @@ class ScriptProgram:
 
     def begin(self) -> None:
         if self._request.verify:
-            self._verifying = VerifyingScript(self._progress.place, self._request)
+            self._verifying = VerifyingScript(self._progress)
         self._progress.watch_children()
         loading.install_texts(self._request.overlay)
         after_import("torch", self._record, self._importing_torch)
@@ -149,9 +159,8 @@ class ScriptProgram:
 
     def _verify(self, verifying: VerifyingScript, name: str, script: Callable[[], None]) -> None:
         with verifying:
-            self._progress.say(f"running {name} unchanged, without torch.compile")
             verifying.wait()
-            self._progress.say(f"running {name}")
+            self._progress.begin_step(f"running {name}")
             try:
                 self._seen.run(script)
             finally:
@@ -182,19 +191,23 @@ class LaterRun(ChildProgram):
     """
 
     def __init__(
-        self, request: CaptureRequest, run: Callable[[], dict[str, Any]], longest_s: float
+        self,
+        request: CaptureRequest,
+        run: Callable[[ChildProgress], dict[str, Any]],
+        longest_s: float,
     ) -> None:
+        """``run`` is called in the child, with what shows the parent how far it is."""
         self._longest_s = longest_s
         self._ended: SeenRun | None = None
-        super().__init__(request, run, waits=True)
+        super().__init__(request, lambda: run(self.progress), waits=True)
 
-    def run(self) -> SeenRun:
+    def run(self, tell: CountTold = ignore_count) -> SeenRun:
         """Run the script and return the result. It is run once, also when it is asked for
-        again.
+        again. ``tell`` is called with its progress.
         """
         if self._ended is None:
             self.begin()
-            self._ended = self._end()
+            self._ended = self._end(tell)
         return self._ended
 
     def seen_again(self) -> Mapping[str, Any]:
@@ -203,10 +216,10 @@ class LaterRun(ChildProgram):
         """
         return self.run().seen
 
-    def _end(self) -> SeenRun:
+    def _end(self, tell: CountTold) -> SeenRun:
         from fx_explorer.instruments.fixes.measure.uncompiled import read_result
 
-        if not self.wait_for(self._longest_s):
+        if not self.wait_for(self._longest_s, tell):
             return SeenRun(problem=f"it took longer than {self._longest_s:.0f} s")
         if self.status:
             return SeenRun(failed=f"the process ended with status {self.status}")
@@ -226,18 +239,25 @@ class VerifyingScript:
     built; and the original so, where built code differs.
     """
 
-    def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
+    def __init__(self, progress: RequestProgress) -> None:
+        """``progress`` has the request, and is told what runs."""
+        place, request = progress.place, progress.request
+        self._progress = progress
         self._request = request
         self._original = ChildProgram(request, lambda: original_result(place, request))
         as_it_was = as_on_disk(request)
         longest_again_s = LONGEST_S + MOST_PLACES * AS_LONG_AS_COMPILING_S
         self._again = []
         for _ in range(MOST_RUNS):
-            again = LaterRun(request, lambda: original_again(place, as_it_was), longest_again_s)
+            again = LaterRun(request, lambda _: original_again(place, as_it_was), longest_again_s)
             self._again.append(again)
-        self._uncompiled = LaterRun(request, lambda: uncompiled_result(place, request), LONGEST_S)
-        self._built = LaterRun(request, lambda: built_result(place, request), LONGEST_S)
-        self._built_original = LaterRun(request, lambda: built_result(place, as_it_was), LONGEST_S)
+        self._uncompiled = LaterRun(request, lambda _: uncompiled_result(place, request), LONGEST_S)
+        self._built = LaterRun(
+            request, lambda progress: built_result(place, request, progress), LONGEST_S
+        )
+        self._built_original = LaterRun(
+            request, lambda progress: built_result(place, as_it_was, progress), LONGEST_S
+        )
         self._until = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -255,7 +275,9 @@ class VerifyingScript:
         self._until.close()
 
     def wait(self) -> None:
-        """Wait until the original has ended."""
+        """Wait until the original has ended, which is the first step of a comparison."""
+        self._progress.plan(2 + bool(self._request.overlay) + (not self._request.build))
+        self._progress.begin_step(ORIGINAL_RUNS)
         self._original.wait()
 
     def compared(self, captured: ScriptRun, has_code: bool) -> Verification:
@@ -306,6 +328,7 @@ class VerifyingScript:
         from fx_explorer.instruments.fixes.measure.comparing import WITHOUT_COMPILING
         from fx_explorer.instruments.fixes.measure.observing import describe_lookups
 
+        self._progress.begin_step(CHANGED_RUNS)
         run = self._uncompiled.run()
         if run.problem:
             comparison.not_compared.append(
@@ -322,6 +345,7 @@ class VerifyingScript:
     def _add_built(self, comparing: WithTheOriginal, comparison: Comparison) -> None:
         from fx_explorer.instruments.fixes.measure import inductors_own
 
+        self._progress.begin_step(BUILT_RUNS)
         run = self._run_built(self._built)
         if run.problem:
             comparison.not_compared.append(f"the results of the built code: {run.problem}")
@@ -359,4 +383,9 @@ class VerifyingScript:
         gpu = self._request.gpu
         if gpu:
             return SeenRun(problem=f"it is for a GPU that is not here ({gpu.title})")
-        return run.run()
+        if run is self._built_original:
+            self._progress.say(ORIGINAL_IS_BUILT)
+        return run.run(self._tell)
+
+    def _tell(self, count: Count) -> None:
+        self._progress.count(*count)

@@ -100,7 +100,7 @@ def test_a_factor_in_compiled_code_alone_is_refused(tried: Callable[..., Trial])
 def test_the_verdict_says_where_float64_cannot_run(tried: Callable[..., Trial]) -> None:
     names_its_dtype = "return (self.down(h.to(torch.bfloat16)) * 0.5 + 8.0) - 8.0"
     trial = tried(NET.replace(RETURN, names_its_dtype))
-    assert trial.verdict == "partly compared", trial.reason
+    assert trial.verdict == "good where compared", trial.reason
     assert "rounding, by comparison with a float64 run, the reference of PyTorch's rule (" in (
         trial.reason
     )

@@ -211,7 +211,7 @@ def test_a_message_that_nobody_sees_is_not_taken_away_unmentioned(
 ) -> None:
     found = case(name)
     trial = found.tried(found.fix(title))
-    assert trial.verdict == "partly compared"
+    assert trial.verdict == "good where compared"
     assert "because no call in the captured run wrote it" in trial.reason
 
 
@@ -233,7 +233,7 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
 ) -> None:
     found = case(name)
     trial = found.tried(found.fix(title))
-    assert trial.verdict == "partly compared"
+    assert trial.verdict == "good where compared"
     assert f"not compared: what {what}" in trial.reason
     assert "which the compared calls do not show" in trial.reason
 
@@ -368,7 +368,7 @@ def test_a_handler_that_no_input_reached_is_not_called_good_to_leave_out(
 ) -> None:
     found = case("control:tried")
     trial = found.tried(found.fix("leave the try out"))
-    assert (trial.verdict, trial.is_good) == ("partly compared", False), trial.reason
+    assert (trial.verdict, trial.is_good) == ("good where compared", False), trial.reason
     assert "line 17 of control.py, which no input reached" in trial.reason
 
 

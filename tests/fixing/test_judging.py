@@ -133,7 +133,7 @@ def test_another_exception_is_not_called_printed() -> None:
 def test_what_could_not_be_compared_is_never_called_good() -> None:
     partly = replace(EQUAL, not_compared=("time.time(), which differs from run to run",))
     assert judge(FINISHED, BEFORE, BETTER, partly) == (
-        "partly compared",
+        "good where compared",
         "2 breaks → 1; equal in 2 calls; not compared: time.time(), which differs from run to run",
     )
 

@@ -31,7 +31,7 @@ def test_its_own_last_trial_decides() -> None:
     good, refused, partly = (
         trial(PLAIN, "good"),
         trial(PLAIN, "refused"),
-        trial(PLAIN, "partly compared"),
+        trial(PLAIN, "good where compared"),
     )
     assert chance_of(PLAIN, [refused, good]) == "holds"
     assert chance_of(PLAIN, [good, refused]) == "fails"

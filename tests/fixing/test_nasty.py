@@ -34,7 +34,7 @@ WRONG = [
     ("nasty:float_for_the_state", "keep the value in a tensor", "refused", "global st.scale"),
     ("nasty:alias_or_copy", WHERE, "refused", "input 1"),
     ("nasty:threshold", WHERE, "good", "equal in 20 calls"),
-    ("nasty:never", WHERE, "partly compared", "which no input reached"),
+    ("nasty:never", WHERE, "good where compared", "which no input reached"),
     (
         "nasty:by_number",
         "keep the value in a tensor",
@@ -45,13 +45,13 @@ WRONG = [
     (
         "nasty:reads_the_clock",
         OUT,
-        "partly compared",
+        "good where compared",
         "time.time(), which differs from run to run",
     ),
     (
         "nasty:stores_the_clock",
         "let torch do the print after the graph",
-        "partly compared",
+        "good where compared",
         "global st.at, which differs from run to run",
     ),
 ]
@@ -77,7 +77,7 @@ def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(
         replace(found, request=integers).tried(found.fix(NUMBER)).verdict == "good"
     )  # with backend eager nothing is built
     built = replace(found, request=replace(integers, backend="inductor")).tried(found.fix(NUMBER))
-    assert built.verdict == "partly compared", (
+    assert built.verdict == "good where compared", (
         built.reason
     )  # the number is one of 64 bits behind the break, too
     where = "(the output, with the largest and smallest integers in the built code: differs by up to 104, and the original's "
@@ -116,7 +116,7 @@ def test_a_sum_that_a_graph_makes_in_another_order_is_tried_with_large_numbers_t
     built = replace(found, request=replace(found.request, backend="inductor")).tried(
         found.fix(NUMBER)
     )
-    assert built.verdict == "partly compared", (
+    assert built.verdict == "good where compared", (
         built.reason
     )  # the floats of the original are dynamic by then, with the same end
     assert "with one large number in all places in the built code" in built.reason
@@ -128,7 +128,7 @@ def test_what_raises_when_it_is_looked_at_is_named_and_not_blamed_on_the_program
 ) -> None:
     found = case("odd:uses_them")
     trial = found.tried(found.fix(NUMBER))
-    assert trial.verdict == "partly compared", trial.reason
+    assert trial.verdict == "good where compared", trial.reason
     for raised in ("RuntimeError", "NotImplementedError", "ValueError"):
         assert f"its internal state, which raises {raised} when it is read" in trial.reason
     assert "original program raises" not in trial.reason

@@ -155,7 +155,7 @@ def test_breaks_of_the_whole_are_counted_before_and_after(case: Callable[[str], 
     whole = together([[fix] for fix in fixes], good(*fixes))
     assert whole is not None
     trial = found.tried(whole.fix)
-    assert trial.verdict == "partly compared", (
+    assert trial.verdict == "good where compared", (
         trial.reason
     )  # one of them is: what it leaves out is not lost from what is said
     assert trial.reason.startswith("3 breaks → 0; equal in 20 calls; not compared: what ")

@@ -43,9 +43,9 @@ def test_each_section_is_there_in_each_format(
     ("text", "expected"),
     [
         (
-            "1 break · 1 more graph. Enter goes to your line. x x shows changes that may avoid a "
-            "break, x t measures how long each takes.",
-            "1 break · 1 more graph. fx-explorer fix shows what may avoid one, fx-explorer report "
+            "1 break · 1 more graph. Enter goes to your line. x x shows fixes, x t how long each "
+            "takes.",
+            "1 break · 1 more graph. fx-explorer fix shows fixes, fx-explorer report "
             "--measure-breaks how long each takes.",
         ),
         (

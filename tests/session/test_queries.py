@@ -74,4 +74,4 @@ def test_the_kernels_of_a_line_are_named_with_those_of_the_forward_first(tmp_pat
                 ]
             )
     with SessionReader(tmp_path / "s.fxs") as reader:
-        assert names_of_kernels_of(reader, [7]) == ["early", "late"]
+        assert [name for _, name in names_of_kernels_of(reader, [7])] == ["early", "late"]

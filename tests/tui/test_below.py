@@ -425,7 +425,7 @@ async def test_any_level_can_be_chosen_for_a_pane(below_of: BelowOf, open_app: O
 async def test_a_kernel_in_cpp_has_no_levels_and_is_told_so(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("6", "j", "p", "k")
-        assert any("this one is cpp" in notice.message for notice in driver.app._notifications)
+        assert any("this one is C++" in notice.message for notice in driver.app._notifications)
 
 
 @in_exhaustive_runs

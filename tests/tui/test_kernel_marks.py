@@ -145,7 +145,7 @@ async def test_a_key_takes_the_marks_away_and_brings_them_back(
         assert "×2" in marked
         await driver.press("p", "h")
         assert "×2" not in driver.screen
-        assert "#1 kernel" not in driver.screen
+        assert "#1 kernel [" not in driver.screen
         assert (graph.place, graph.lit) == (cursor, lit)
         assert gutter(source, 6) == [("7 ", "gutter")]
         await driver.press("p", "h")

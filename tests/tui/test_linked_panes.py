@@ -4,6 +4,8 @@ follow. Expected answers: tests/sessions.py.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from textual import events
 
@@ -229,7 +231,7 @@ async def test_the_inspector_line_tells_the_facts_of_the_selected_node(
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "g", "j", "j")
         assert "gelu · aten.gelu.default · f32[4, 8]" in driver.screen
-        assert "mlp.py:7 · kernel kernel" in driver.screen
+        assert "mlp.py:7 · kernel #1 kernel" in driver.screen
 
 
 async def test_an_empty_pane_gives_the_reason_the_capture_recorded(
@@ -314,21 +316,43 @@ def test_the_kernel_beside_a_line_is_the_same_whatever_was_looked_at_before(
     artifacts = session.rows(model.Artifact, compilation=compilation, kind="kernel")
     kernels = texts_of(session, compilation, [row.id for row in artifacts])
     assert {kernel.direction for kernel in kernels} == {"forward", "backward"}
-    turned_to = 0
+    turned_to = called_alone = 0
     for source in showable.sources:
         for line in range(source.line_count):
             selection = Selection(session, Place(source, line))
             chosen = {turned(selection, "kernel", shown, showable, direction) for shown in kernels}
-            computing = [kernel for kernel in kernels if kernel.id in selection.computing]
+            computing = texts_of(session, compilation, selection.computing)
             if not computing:
                 continue
             (kernel,) = chosen
             assert kernel in computing
             wanted = direction or "forward"
-            if wanted in {one.direction for one in computing}:
+            of_direction = [text for text in computing if text.direction == wanted]
+            if of_direction:
                 assert kernel.direction == wanted
+                has_generated = any(text.stage == "kernel" for text in of_direction)
+                assert kernel.stage == ("kernel" if has_generated else "output_code")
+                called_alone += not has_generated
             turned_to += 1
     assert turned_to
+    assert called_alone or direction == "backward"
+
+
+async def test_a_line_that_is_a_library_call_shows_the_call_and_names_it(
+    captured: Captured, open_app: OpenApp
+) -> None:
+    """The forward of ``linear`` is a library call; its backward has a generated kernel."""
+    async with open_app(captured("mlp"), size=(120, 40)) as driver:
+        await driver.press("2")
+        source, _, kernel = driver.panes
+        text = source.body.text.splitlines()
+        at = next(line for line, code in enumerate(text) if "return self.fc2" in code)
+        await driver.press("g", *["down"] * at)
+        await driver.until(lambda: "library call: extern_kernels." in driver.screen)
+        assert kernel.document is not None
+        assert kernel.document.stage == "output_code"
+        assert kernel.lit
+        assert re.search(r"Generated for its\s+backward", re.sub(r"[│\s]+", " ", driver.screen))
 
 
 @pytest.mark.parametrize("size", [(120, 40), (200, 50)])

@@ -4,6 +4,7 @@ the way: a typed text counts as one key.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -237,11 +238,30 @@ async def test_the_source_names_the_keys_to_a_line_and_to_what_is_below_its_kern
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     write_training_step(tmp_path / "s.fxs")
+    with sqlite3.connect(tmp_path / "s.fxs") as session:
+        session.execute("UPDATE kernel SET language='triton' WHERE language='cpp'")
     async with open_app(tmp_path / "s.fxs", size=size) as driver:
         await driver.press("2")
         await driver.until(
             lambda: "/ find  p k below the kernel  tab next pane  f find anything" in driver.screen
         )
+        await driver.press("down")  # a library call alone
+        await driver.until(lambda: "p k below the kernel" not in driver.screen)
+        assert "kernel #3 extern_kernels.addmm" in driver.screen
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_keys_for_triton_kernels_are_not_named_where_there_is_none(
+    open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    async with open_app(tmp_path / "s.fxs", size=size) as driver:
+        await driver.press("2")
+        await driver.until(lambda: "/ find  tab next pane  f find anything" in driver.screen)
+        await driver.press("6")
+        for key in ("down", "down"):
+            assert not {"below", "configurations", "passes"} & set(driver.screen.split())
+            await driver.press(key)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -23,6 +23,7 @@ import torch
 
 from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.dynamo.guard_rows import SHAPES, add_late_checks
+from fx_explorer.capture.inductor.kernel_builds import builds_noticed
 from fx_explorer.capture.inspecting import backward_at_once, building
 from fx_explorer.capture.option_settings import compiler_for
 from fx_explorer.capture.recording.described import one_line
@@ -341,7 +342,7 @@ def measure(stepper: Stepper, name: str) -> str:
     built_with = _settings(stepper, variant)
     inputs = [_real(value, variant) for value in kept.inputs]
     try:
-        with unrecorded(recording), building():
+        with unrecorded(recording), building(), builds_noticed(recording):
             measured_figures = _measured(stepper, kept, variant, built_with, inputs)
     except Exception as error:
         if variant.changes.layouts and str(error).startswith("expected size"):

@@ -163,7 +163,12 @@ def _recompile_row(reader: SessionReader, recompile: ExplainedRecompile) -> Tabl
         first_line(_source_line(reader, recompile)),
     )
     return TableRow(
-        cells, recompile.place, lambda: Detail(_recompile_text(recompile)), kind="warning", part=2
+        cells,
+        recompile.place,
+        lambda: Detail(_recompile_text(recompile)),
+        kind="warning",
+        part=2,
+        version=recompile.compilation,
     )
 
 
@@ -223,17 +228,15 @@ def _notice(
     parts = []
     if breaks:
         hits, graphs = sum(b.count for b in breaks), sum(b.cost.extra_graphs for b in breaks)
-        parts.append(f"{breaks_hit(len(breaks), hits)}, costliest first")
+        order = ", costliest first" if len(breaks) > 1 else ""
+        parts.append(f"{breaks_hit(len(breaks), hits)}{order}")
         parts += [f"{counted(graphs, 'more graph')}"] if graphs else []
     if left:
         parts.append(f"{counted(len(left), 'function')} not compiled")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
-    measures = ", x t measures how long each takes" if can_measure else ""
-    if breaks:
-        offered = f" x x shows changes that may avoid a break{measures}."
-    else:
-        offered = " x x shows changes that may avoid a break."
+    measures = ", x t how long each takes" if can_measure and breaks else ""
+    offered = f" x x shows fixes{measures}."
     if parts:
         return f"{' · '.join(parts)}. Enter goes to your line.{offered}"
     return ""

@@ -10,7 +10,14 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
+from fx_explorer.drawing.view_table import (
+    DIRECTION,
+    Detail,
+    TableColumn,
+    TableRow,
+    ViewTable,
+    shown_name,
+)
 from fx_explorer.instruments.decisions.figures import Explained, explained_decisions
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.launched import measured_choices
@@ -23,7 +30,7 @@ COLUMNS = (
     TableColumn("kernel", min_width=20, keeps="name"),
     TableColumn("your line", "link", min_width=12, max_width=30, priority=1, keeps="end"),
     TableColumn("times", is_number=True, min_width=5, priority=2),
-    TableColumn("direction", "type", min_width=9, priority=3),
+    DIRECTION,
 )
 
 NONE = "Inductor's decisions about kernels were not recorded."

@@ -13,7 +13,6 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 
 from fx_explorer import model
@@ -39,6 +38,7 @@ from fx_explorer.tui.keys import closing_bindings, first_key, priority_bindings
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import DIFFERS, Cell, ListColumn, Row, RowList, Rows
+from fx_explorer.tui.widgets.titled_box import TitledBox
 
 SHOW_DELAY_S = 0.08
 """Seconds for which the cursor must rest on a pair before it is compared, so that moving fast over
@@ -84,8 +84,7 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
         self._hint = OneLine()
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = self._heading
+        with TitledBox(self._heading):
             yield self._list
             yield self._title
             yield self._difference

@@ -10,13 +10,13 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
 
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.highlight import printable, printable_text
+from fx_explorer.highlight import printable_text
 from fx_explorer.instruments.dynamic.trial import COLUMNS as TRIAL_COLUMNS
 from fx_explorer.instruments.dynamic.trial import (
     WAYS,
@@ -38,6 +38,7 @@ from fx_explorer.tui.keys import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
+from fx_explorer.tui.widgets.titled_box import TitledBox
 
 TryDynamic = Callable[[CaptureRequest, str, Told], AsyncIterator[DynamicTrial]]
 """``try_dynamic`` for one worker, or a test's replacement of it."""
@@ -93,10 +94,7 @@ class DynamicScreen(RunningDialog[None]):
         self._hint = OneLine()
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = printable(
-                f"Dynamic shapes · other inputs: {self._others or TWICE_THE_BATCH}"
-            )
+        with TitledBox(f"Dynamic shapes · other inputs: {self._others or TWICE_THE_BATCH}"):
             yield self._list
             yield self._scroll
             yield self._hint

@@ -13,7 +13,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Label
 from textual.worker import Worker
@@ -42,7 +42,7 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.conversation import CopyWanted, ask, conversation
 from fx_explorer.tui.dialogs.dialog import Consent, is_under_way
-from fx_explorer.tui.dialogs.running import SCROLLING, RunningDialog, steps
+from fx_explorer.tui.dialogs.running import SCROLLING, RunningDialog, steps, usually
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import (
     closing_bindings,
@@ -54,6 +54,7 @@ from fx_explorer.tui.widgets.code_view import DiffView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
+from fx_explorer.tui.widgets.titled_box import TitledBox
 
 COLUMNS = (
     ListColumn("", "text", min_width=30, max_width=70),
@@ -63,7 +64,7 @@ COLUMNS = (
 SIGNS: dict[Verdict, tuple[str, str]] = {
     "good": ("✓", "good"),
     "prints differ": ("▲", "warning"),
-    "partly compared": ("▲", "warning"),
+    "good where compared": ("✓", "good"),
     "refused": ("✗", "bad"),
     "not compared": ("?", "warning"),
     "timed out": ("?", "warning"),
@@ -72,7 +73,7 @@ SIGNS: dict[Verdict, tuple[str, str]] = {
 
 _DOUBTS: dict[Verdict, str] = {
     "prints differ": "Prints differ. ",
-    "partly compared": "Not everything could be compared. ",
+    "good where compared": "All that could be compared is equal. ",
 }
 """Verdicts other than good with which a fix may be written → the beginning of the question."""
 
@@ -234,10 +235,12 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         *,
         after_fix: AfterFix = "nothing",
         tries_all: bool = False,
+        usual_s: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         """``trials`` are earlier trials, and ``written`` what was written to the user's files; the
         screen adds its own, so that they outlive it.
         ``after_fix`` is called when a fix was written. ``tries_all``: begin by trying all fixes.
+        ``usual_s`` are the least and most seconds that a trial usually takes; 0 for unknown.
         """
         super().__init__()
         self._offer = offer
@@ -247,6 +250,7 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         self._written = written
         self._after_fix = after_fix
         self._tries_all = tries_all
+        self._usual_s = usual_s
         self._trying: int | None = None
         self._rows_done = 0
         self._rows_planned = 1
@@ -258,14 +262,16 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         self._words = Label("", markup=False)
         self._scroll = VerticalScroll(self._words, can_focus=False)
         self._diff = DiffView("")
+        self._progress = OneLine()
+        """What runs, for how long, and how far it is; shown while something is tried."""
         self._hint = OneLine()
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = printable(title_of(self._offer))
+        with TitledBox(title_of(self._offer)):
             yield self._list
             yield self._scroll
             yield self._diff
+            yield self._progress
             yield self._hint
 
     def on_mount(self) -> None:
@@ -328,13 +334,9 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         tries, tries_all, writes, copies, other, closes = (
             first_key(by_id(command), self._keymap) for command in _HINTED
         )
-        runs = ""
         # While one is tried, no other can be: the key that stops it needs the room of a narrow
         # terminal.
         if self._trial:
-            counted_steps = steps(self._rows_done, self._rows_planned)
-            parts = ("trying", counted_steps, self.running_for, printable(self._step))
-            runs = " · ".join(filter(None, parts))
             first = f"{closes} stops the trial"
         else:
             first = f"{tries} tries it · {tries_all} all"
@@ -342,16 +344,22 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         # Only what was tried is written.
         second = f" · {writes} writes it" if self._trial_of(self._fix) else ""
         keys = f"{first}{second} · {copies} copies · {other} diff{last}"
-        self._hint.show(Content(runs), Content(keys))
+        self._hint.show(Content(""), Content(keys))
+        self.show_clock()
 
     def show_clock(self) -> None:
-        self._show_hint()
+        self._progress.display = self._trial is not None
+        counted_steps = steps(self._rows_done, self._rows_planned)
+        trying = " ".join(filter(None, ("trying", counted_steps)))
+        parts = (trying, self.running_for, printable(self._step))
+        usual = usually(*self._usual_s)
+        self._progress.show(Content(" · ".join(filter(None, parts))), Content(usual))
 
     def _show_step(self, step: str) -> None:
         """Show what the worker of the trial is doing."""
         self._step = step
         if self.is_attached:
-            self._show_hint()
+            self.show_clock()
 
     # what can be asked
 
@@ -411,8 +419,11 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
             return
         fixes = self._fixes
         trials = [self._trial_of(fix) for fix in fixes]
-        good = [row for row, trial in enumerate(trials) if trial and trial.is_good]
-        best = next((row for row in good if is_whole(fixes[row])), next(iter(good), None))
+        good = [row for row, trial in enumerate(trials) if trial and trial.works]
+        wholly_good = [row for row in good if (trial := trials[row]) and trial.is_good]
+        best = next((row for row in good if is_whole(fixes[row])), None)
+        if best is None:
+            best = next(iter(wholly_good or good), None)
         self.notify(
             describe_good_fixes(
                 len(good), len(fixes), first_key(by_id("fixes.accept"), self._keymap)

@@ -74,13 +74,13 @@ def _may_squeeze(arguments: str, shape: list[str]) -> bool:
 
 
 Verdict = Literal[
-    "good", "prints differ", "partly compared", "refused", "not compared", "timed out"
+    "good", "prints differ", "good where compared", "refused", "not compared", "timed out"
 ]
 """The verdict of a trial. ``good``: fewer breaks, or fewer functions in eager mode, and equal
 results. ``prints differ``: the same except for output or messages of exceptions; only the user
-knows whether that is wanted. ``partly compared``: all compared results are equal, but some could
-not be compared. ``refused``: it fails, changes results, or gains nothing. ``not compared``: it
-gains something, but no results could be compared (a script whose calls return nothing). ``timed
+knows whether that is wanted. ``good where compared``: all compared results are equal, but some
+could not be compared. ``refused``: it fails, changes results, or gains nothing. ``not compared``:
+it gains something, but no results could be compared (a script whose calls return nothing). ``timed
 out``: the trial did not finish, so nothing is known of the fix.
 """
 
@@ -100,6 +100,11 @@ class Trial:
     @property
     def is_good(self) -> bool:
         return self.verdict == "good"
+
+    @property
+    def works(self) -> bool:
+        """Return whether it is good as far as it could be compared."""
+        return self.verdict in ("good", "good where compared")
 
 
 async def try_fix(
@@ -235,7 +240,7 @@ def judge(
     equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
         return "not compared", f"{equal}; results were not compared, so check them yourself"
-    verdict: Verdict = "partly compared" if verification.not_compared else "good"
+    verdict: Verdict = "good where compared" if verification.not_compared else "good"
     return verdict, equal
 
 

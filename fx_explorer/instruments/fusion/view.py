@@ -13,7 +13,14 @@ from fx_explorer.analysis.documents import place_of_kernel, texts_titled
 from fx_explorer.analysis.naming import SizeNames
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed, size
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
+from fx_explorer.drawing.view_table import (
+    DIRECTION,
+    Detail,
+    TableColumn,
+    TableRow,
+    ViewTable,
+    shown_name,
+)
 from fx_explorer.instruments.fusion.figures import (
     TIME_FROM_DATA_SHEET,
     CallOfKernel,
@@ -49,7 +56,7 @@ COLUMNS = (
     TableColumn("second", min_width=16, keeps="name"),
     TableColumn("your lines", "link", min_width=12, max_width=30, priority=1, keeps="end"),
     TableColumn("times", is_number=True, min_width=5, priority=3),
-    TableColumn("direction", "type", min_width=9, priority=4),
+    DIRECTION,
 )
 
 NO_PAIR = "Inductor fused all kernels that access the same memory."

@@ -16,7 +16,14 @@ from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import bar, counted, share, size
 from fx_explorer.drawing.colours import kernel_number
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable, shown_name
+from fx_explorer.drawing.view_table import (
+    DIRECTION,
+    Detail,
+    TableColumn,
+    TableRow,
+    ViewTable,
+    shown_name,
+)
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
 from fx_explorer.instruments.kernels.counts import (
@@ -40,8 +47,7 @@ FRAME_OF_VERSIONS = replace(FRAME, priority=1)
 table.
 """
 VERSION = TableColumn("version", "annotation", min_width=7, priority=4)
-DIRECTION = TableColumn("direction", "type", min_width=9, priority=5)
-KERNEL = TableColumn("kernel", "strong", min_width=20, keeps="name")
+KERNEL = TableColumn("kernel", "strong", min_width=24, keeps="name")
 LINE = TableColumn("your line", "link", min_width=12, max_width=24, keeps="end")
 MODULE = TableColumn("module", min_width=12, max_width=30, priority=2, keeps="end")
 BYTES = TableColumn(
@@ -180,6 +186,7 @@ class _Shown(Sequence[TableRow]):
         self._launches = launch_counts(reader)
         self._has_versions = any(cost.version and cost.version.count > 1 for cost in costs)
         self._has_modules = any(cost.modules for cost in costs)
+        self._has_directions = len({cost.use.kernel.direction for cost in costs}) > 1
         self._most = max((self._weight(cost) for cost in costs), default=0.0)
         nodes: dict[int, str] = {}
         for use in (cost.use for cost in costs):
@@ -196,7 +203,7 @@ class _Shown(Sequence[TableRow]):
             (NUMBER, True),
             (frame, True),
             (VERSION, self._has_versions),
-            (DIRECTION, True),
+            (DIRECTION, self._has_directions),
             (KERNEL, True),
             (LINE, True),
             (MODULE, self._has_modules),
@@ -266,7 +273,9 @@ class _Shown(Sequence[TableRow]):
         if self._has_versions:
             version = cost.version.description if cost.version else ""
             cells.append(version)
-        cells += [kernel.direction, kernel.name, cost.line_label]
+        if self._has_directions:
+            cells.append(kernel.direction)
+        cells += [kernel.name, cost.line_label]
         if self._has_modules:
             cells.append(cost.module_label)
         if self._has_bytes:

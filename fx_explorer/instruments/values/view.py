@@ -12,7 +12,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_node, place_of_path
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, listed, size
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.drawing.view_table import DIRECTION, Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.values.collectives import (
     Collective,
     collectives,
@@ -57,7 +57,7 @@ COLLECTIVE_COLUMNS = (
     TableColumn("group", min_width=10, max_width=30),
     TableColumn("runs meanwhile", min_width=20, max_width=80, priority=1),
     TableColumn("your line", "link", min_width=12, keeps="end", priority=1),
-    TableColumn("direction", "type", min_width=9, priority=2),
+    DIRECTION,
     TableColumn("redistributes", "annotation", min_width=12, max_width=60, priority=3),
     TableColumn("frame", "annotation", priority=4),
 )

@@ -189,16 +189,17 @@ def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel
     return reader.by_ids(model.Kernel, ids)
 
 
-def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str]:
-    """Return the distinct names of the kernels that compute any of these nodes, those of the
-    forward first. Fast enough for each move of the cursor.
+def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[int, str]]:
+    """Return (number, name) of the kernels that compute any of these nodes, each name once with the
+    first number, those of the forward first. Fast enough for each move of the cursor.
     """
-    return reader.column(
-        "SELECT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = "
-        "wanted.value JOIN kernel ON kernel.artifact = line_node.artifact OR (kernel.output_code = "
-        "line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact) GROUP "
-        "BY kernel.name ORDER BY MIN(kernel.direction = 'backward'), MIN(kernel.id)",
-        json_list(nodes),
+    return reader.query(
+        "SELECT MIN(kernel.id), kernel.name FROM json_each(?) AS wanted JOIN line_node ON "
+        "line_node.node = wanted.value JOIN kernel ON kernel.artifact = line_node.artifact OR "
+        "(kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line AND "
+        "NOT kernel.artifact) GROUP BY kernel.name ORDER BY MIN(kernel.direction = 'backward'), "
+        "MIN(kernel.id)",
+        (json_list(nodes),),
     )
 
 

@@ -224,11 +224,11 @@ def _kernel(
     shares: Mapping[int, float] = NO_SHARES,
 ) -> Document | None:
     """Return the first kernel of a direction that computes the selection, or the one with the
-    largest share of the time; else one of another direction.
+    largest share of the time. Where only library calls compute it in this direction, return the
+    output code that makes them; else a kernel of another direction.
     """
     documents = texts_of(selection.reader, showable.compilation, selection.computing)
-    kernels = [d for d in documents if d.stage == "kernel"]
-    texts = kernels or [d for d in documents if d.stage == "output_code"]
+    texts = [d for d in documents if d.stage in ("kernel", "output_code")]
     if texts:
         parts: dict[int, float] = {}
         if shares:
@@ -242,7 +242,8 @@ def _kernel(
                 document.direction != direction,
                 document.direction == "backward",
             )
-            return is_other, is_backward, -parts.get(document.id, 0.0)
+            is_call = document.stage == "output_code"
+            return is_other, is_backward, is_call, -parts.get(document.id, 0.0)
 
         return min(texts, key=order)
     if documents and (published := program(documents)):

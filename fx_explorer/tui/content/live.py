@@ -189,6 +189,8 @@ class LiveCapture:
             self._open_stages[notice.stage] += 1 if notice.state == "begin" else -1
             self.doing = describe_step(notice) or self.doing
             self.reading = None
+        elif notice.kind == "count":
+            self.doing = describe_step(notice)
         elif notice.kind == "line":
             self.reading = notice.text, notice.line
             self.doing = describe_step(notice)

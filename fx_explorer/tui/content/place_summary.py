@@ -147,9 +147,10 @@ def _position_of_stage(stage: model.Stage) -> int:
 
 
 def _describe_kernel(selection: Selection) -> list[str]:
-    names = names_of_kernels_of(selection.reader, selection.below)
-    if names:
-        return [f"{plural(len(names), 'kernel')} {listed(names)}"]
+    kernels = names_of_kernels_of(selection.reader, selection.below)
+    if kernels:
+        names = listed(f"#{number} {name}" for number, name in kernels)
+        return [f"{plural(len(kernels), 'kernel')} {names}"]
     return []
 
 

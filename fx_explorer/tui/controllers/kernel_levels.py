@@ -22,6 +22,7 @@ from fx_explorer.analysis.kernel_documents import (
 )
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.selected_nodes import is_call_of, library_at
+from fx_explorer.analysis.words import language_name
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer, BuildTask, Kernel, KernelBuild
 from fx_explorer.session import SessionReader
@@ -298,7 +299,7 @@ def kernel_here(explorer: Explorer) -> Kernel | None:
     if kernel.language == "extern":
         explorer.notify(INSIDE_A_LIBRARY)
     else:
-        explorer.notify(NOT_TRITON.format(language=kernel.language))
+        explorer.notify(NOT_TRITON.format(language=language_name(kernel.language)))
     return None
 
 

@@ -13,7 +13,6 @@ from typing import ClassVar, Generic, TypeVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input
 
@@ -42,6 +41,7 @@ from fx_explorer.tui.keys import bindings_of
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList
+from fx_explorer.tui.widgets.titled_box import TitledBox
 
 ValueT = TypeVar("ValueT")
 
@@ -198,8 +198,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         self._count = OneLine()
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = self._title
+        with TitledBox(self._title):
             yield self._input
             yield self._list
             yield self._count

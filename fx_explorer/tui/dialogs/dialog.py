@@ -14,7 +14,6 @@ from textual.app import ComposeResult, RenderResult
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.color import Color
-from textual.containers import Vertical
 from textual.css.styles import RulesMap
 from textual.geometry import Size
 from textual.renderables.background_screen import BackgroundScreen
@@ -27,6 +26,7 @@ from textual.worker import Worker
 
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.tui.keys import closing_bindings
+from fx_explorer.tui.widgets.titled_box import TitledBox
 
 AnswerT = TypeVar("AnswerT")
 
@@ -65,7 +65,7 @@ class Ask(Dialog[str]):
     DEFAULT_CSS = """
     Ask { align: center middle; }
     Ask > Vertical {
-        width: 80%; max-width: 90; height: 3; background: $surface; border: round $border;
+        width: 80%; max-width: 90; height: auto; background: $surface; border: round $border;
         padding: 0 1;
     }
     Ask Input { background: $surface; }
@@ -84,8 +84,7 @@ class Ask(Dialog[str]):
         self._input = Input(suggestion, compact=True, select_on_focus=not is_typed)
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = self._question
+        with TitledBox(self._question) as box:
             box.border_subtitle = f"⏎ {self._verb} · esc closes"
             yield self._input
 
@@ -121,8 +120,7 @@ class Consent(Dialog[bool]):
         self._words = words
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = printable(self._question)
+        with TitledBox(self._question) as box:
             box.border_subtitle = "y yes · n no"
             yield Label(printable(self._words), markup=False)
 
@@ -160,8 +158,7 @@ class Keeping(Dialog[Keep]):
         self._can_keep = can_keep
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = printable(self._question)
+        with TitledBox(self._question) as box:
             answers = "y yes · n no" if self._can_keep else "n discard it"
             box.border_subtitle = f"{answers} · esc back"
             yield Label(printable_text(self._words), markup=False)

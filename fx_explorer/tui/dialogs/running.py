@@ -13,7 +13,6 @@ from typing import ClassVar, Generic, TypeVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Label
 
@@ -23,6 +22,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.trials import BreakTimes, Told
 from fx_explorer.tui.dialogs.dialog import AnswerT, Consent, Dialog
 from fx_explorer.tui.keys import closing_bindings
+from fx_explorer.tui.widgets.titled_box import TitledBox
 
 TICK_S = 1.0
 """Seconds between two updates of the clock."""
@@ -45,6 +45,14 @@ def clock(seconds: float) -> str:
 def steps(done: int, planned: int) -> str:
     """Return ``2 of 5``, the number of the present step; empty where there is one step only."""
     return f"{min(done + 1, planned)} of {planned}" if planned > 1 else ""
+
+
+def usually(least_s: float, most_s: float) -> str:
+    """Return ``usually 20 s to 1:05``; empty where that is not known."""
+    if not most_s:
+        return ""
+    least, most = clock(least_s), clock(most_s)
+    return f"usually {most}" if least == most else f"usually {least} to {most}"
 
 
 class RunningDialog(Dialog[AnswerT], Generic[AnswerT]):
@@ -199,8 +207,7 @@ class MeasuringScreen(RunningDialog[MeasuredT | None], Generic[MeasuredT]):
         self._doing = Label("", markup=False)
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = self._words.title
+        with TitledBox(self._words.title) as box:
             box.border_subtitle = "esc stops"
             yield Label(self._words.what, markup=False, id="what")
             yield self._doing

@@ -279,7 +279,7 @@ class SettingsDialog(TryingDialog):
         else:
             opens = ""
         closes = "esc asks, and closes" if self._is_unused else "esc closes"
-        options = f"{count:,} options" if count else ""
+        options = counted(count, "option") if count else ""
         return Content(options), Content(f"{opens}{tries}{closes}")
 
     # editing

@@ -5,13 +5,13 @@ source lines.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import node_at
 from fx_explorer.analysis.words import counted
-from fx_explorer.drawing.colours import kernel_kind
+from fx_explorer.drawing.colours import MORE, kernel_kind
 from fx_explorer.instruments.kernels.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.model import Graph, Profile
 from fx_explorer.tui.background_tasks import BackgroundTask, Renewed, TaskResult
@@ -31,8 +31,19 @@ LEGENDS: Mapping[Measure, str] = {
     "estimated time": "≈% of time",
     "time, partly measured": "≈% of time",
     "bytes moved": "% of bytes",
-    "": "× kernels",
+    "": "",
 }
+"""Measure → what the percentage before a source line is of."""
+
+COLOURED = "■ one of them"
+"""What a coloured block before a source line is."""
+
+COUNTED = "×N kernels"
+"""What the number at the end of the gutter of a source line is."""
+
+NUMBERED = "# kernel"
+FIRST_OF_SEVERAL = f"3{MORE} #3 and others"
+"""What the coloured number before a node is."""
 
 
 NODES_AT_ONCE = 1_000
@@ -185,13 +196,15 @@ class KernelMarks:
         self._reading.stop()
         self._graph_times.clear()
 
-    def legend(self, document: Document) -> str:
-        """Return a short legend for the gutter of a source file: ``≈% of time`` if it is estimated;
-        empty if the gutter shows nothing.
+    def legend(self, document: Document) -> Sequence[str]:
+        """Return what the marks of a document mean, the most important first: of a source file
+        ``≈% of time`` if it is estimated; empty if there are no marks.
         """
+        if document.kind == "graph" and self.is_on and self.heat.files:
+            return NUMBERED, FIRST_OF_SEVERAL
         if self.lines_of(document):
-            return LEGENDS[self.heat.measure]
-        return ""
+            return [part for part in (LEGENDS[self.heat.measure], COUNTED, COLOURED) if part]
+        return ()
 
     def words(self, place: Place) -> str:
         """Describe the cost of a source line: ``3 kernels, 42% of the estimated time``; empty where

@@ -17,6 +17,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
+from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.model import LEVELS
 from fx_explorer.tui.content.long_work import READS
 from fx_explorer.tui.content.presets import Slot
@@ -397,7 +398,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         else:
             style = "$foreground"
         title = pane.plain_title
-        shown = title if len(title) <= room else title[: room - 1] + "…"
+        shown = cut_in_middle(title, room)
         return Content.styled(f" {shown} ", style).stylize(Style.from_meta({"tab": index}))
 
 

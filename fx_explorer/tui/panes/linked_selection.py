@@ -7,7 +7,7 @@ linked lines light up; panes moved by it do not answer back, so there is no loop
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from fx_explorer.analysis.annotated_regions import RegionKey, has_region, positions_in
@@ -27,7 +27,7 @@ from fx_explorer.analysis.stage_data import StageWork
 from fx_explorer.model import LEVELS, Direction, FrontEnd, Graph, Kernel, Level
 from fx_explorer.overview.own_file import own_place
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.compilations import first_compilation
+from fx_explorer.session.queries.compilations import compilation_ids, first_compilation
 from fx_explorer.session.queries.nodes import first_operation
 from fx_explorer.tui.content.following import (
     anchor_of,
@@ -40,6 +40,7 @@ from fx_explorer.tui.content.following import (
     why_missing,
     with_region,
 )
+from fx_explorer.tui.content.library_calls import describe_missing_kernel
 from fx_explorer.tui.content.long_work import graph_takes_long, is_large_graph, place_in_rows
 from fx_explorer.tui.content.presets import (
     PRESETS,
@@ -267,9 +268,10 @@ class LinkedSelection:
         if self.selection:
             self.select(self.selection)
 
-    async def go(self, place: Place, *, opens: bool = True) -> Pane | None:
+    async def go(self, place: Place, *, opens: bool = True, version: str = "") -> Pane | None:
         """Show a place with the cursor on it, in the pane that shows its document, else in the best
-        pane for it. With ``opens``, what it is folded in is opened.
+        pane for it. With ``opens``, what it is folded in is opened. The other panes show the
+        compilation called ``version``; with an empty one, the compilation of the place.
         """
         if self._reader is None:
             return None
@@ -291,7 +293,8 @@ class LinkedSelection:
             pane.move_to(place.line)
         else:
             pane.put_cursor(place.line)
-        self.select(place, pane)
+        asked = compilation_ids(self._reader, [version]) if version else []
+        self.select(place, pane, next(iter(asked), 0))
         return pane
 
     def _pane_for(self, document: Document) -> Pane:
@@ -356,15 +359,15 @@ class LinkedSelection:
 
     # what is lit
 
-    def select(self, place: Place, origin: Pane | None = None) -> None:
+    def select(self, place: Place, origin: Pane | None = None, compilation: int = 0) -> None:
         """Make ``place`` the selection: panes follow and light up. ``origin`` is the pane it was
-        selected in, if any.
+        selected in, if any. ``compilation`` is the id of the one to show; 0 for that of the place.
         """
         if self._reader is None:
             return
         self.selection = place
         selected = self._selected = self._selection_of(place, origin)
-        self._look_at(compilation_of(selected, self._compilation))
+        self._look_at(compilation or compilation_of(selected, self._compilation))
         panes, shows_levels = self._linked.panes, self._linked.shows_levels
         if shows_levels:
             self.levels.follow(
@@ -383,14 +386,27 @@ class LinkedSelection:
                 if document and shows_levels:
                     document = self.levels.in_configuration(self._reader, document)
                 self._turn(pane, document)
+        for pane in panes:
+            if pane.slot == "kernel":
+                is_elsewhere = pane is not origin
+                missing = describe_missing_kernel(seen_from, pane.document) if is_elsewhere else ""
+                pane.show_remark(missing)
         fresh = self._turn_levels(origin) if shows_levels else []
+        self._light(selected, origin, fresh)
+
+    def _light(self, selected: Selection, origin: Pane | None, fresh: Sequence[Pane]) -> None:
+        """Highlight what is linked to the selection in all panes. ``fresh`` are the panes that show
+        another level since.
+        """
+        assert self._reader is not None
+        panes = self._linked.panes
         shown = {pane.document for pane in panes if pane.document}
         lit = linked_lines(selected, shown)
         for pane in panes:
             if pane.document:
                 is_origin = pane is origin
                 if is_origin:
-                    lines = lit[pane.document] - {place.line, *pane.lines_here}
+                    lines = lit[pane.document] - {selected.place.line, *pane.lines_here}
                 else:
                     lines = lit[pane.document]
                 if is_origin:
@@ -453,9 +469,14 @@ class LinkedSelection:
         own_kernel = kernel_of(self._reader, place.document)
         if own_kernel:
             return own_kernel
+        if selected is self._selected and not self._linked.shows_levels:
+            for pane in self._linked.panes:
+                document = pane.document
+                if pane.slot == "kernel" and document and document.id in selected.computing:
+                    return kernel_of(self._reader, document)
         showable = showable_documents(self._reader, compilation_of(selected, self._compilation))
         document = kernel_following(selected, self.levels.kernel, showable)
-        if document:
+        if document and document.id in selected.computing:
             return kernel_of(self._reader, document)
         return None
 

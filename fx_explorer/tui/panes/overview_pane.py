@@ -297,7 +297,7 @@ class PageLayout:
             left_out = {"pause", *(fact.topic for fact in facts if is_finding(fact))}
             topics = dict.fromkeys(facts[at].topic for at in fine)
             labels = [TOPIC_LABELS[topic] for topic in topics if topic not in left_out]
-            text = f"fine: {' · '.join(labels)}" if labels else f"{len(fine)} more facts"
+            text = f"fine: {' · '.join(labels)}" if labels else counted(len(fine), "more fact")
             return [FactLine((("✓ ", "good"), (fitted(text, self._width - 3), "muted")), fine[0])]
         lines: list[FactLine] = []
         topic = ""

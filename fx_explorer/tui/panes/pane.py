@@ -29,10 +29,17 @@ from fx_explorer.tui.panes.module_folding import (
     linked_lines_below,
 )
 from fx_explorer.tui.panes.pane_text import PaneTextView
-from fx_explorer.tui.panes.titles import OLD_MARK, GraphWriting, OldFiles, position_text, title_text
+from fx_explorer.tui.panes.titles import (
+    OLD_MARK,
+    GraphWriting,
+    OldFiles,
+    PaneRemark,
+    PaneTitle,
+    position_text,
+    title_text,
+)
 from fx_explorer.tui.widgets.code_view import show_beginning
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, RowList, RowSource
 
 if TYPE_CHECKING:
@@ -85,11 +92,12 @@ class Pane(TellsUnreadable, Vertical):
         self._marks = marks
         self.slot: Slot = slot
         self.document: Document | None = None
-        self._title = OneLine(classes="pane-title")
-        self._heading = Content("")
-        """The text of the title, without the position."""
+        self._title = PaneTitle()
+        self._heading: tuple[str, Content, Sequence[str]] = ("", Content(""), ())
+        """The name, the mark and the additions of the title."""
         self._text = PaneTextView(NOT_SHOWN_YET, marks)
         self._times = self._text.times
+        self._remark = PaneRemark()
         self._writing = GraphWriting()
         self._folding = ModuleFolding(self._writing)
         self._rows = RowList(COLUMNS)
@@ -106,6 +114,7 @@ class Pane(TellsUnreadable, Vertical):
 
     def compose(self) -> ComposeResult:
         yield self._title
+        yield self._remark
         yield self._text.code
         yield self._rows
         yield self._writing
@@ -186,6 +195,7 @@ class Pane(TellsUnreadable, Vertical):
         A graph shows only the nodes in ``region``, if one is given.
         """
         self.stop_writing()
+        self.show_remark("")
         self._text.stop()
         had_focus = self.body.has_focus
         stays_sorted = self._times.is_sorted and document == self.document
@@ -437,6 +447,10 @@ class Pane(TellsUnreadable, Vertical):
             return False
         return self._text.toggle_machine_words(self._reader, self.document, self._shown)
 
+    def show_remark(self, sentence: str) -> None:
+        """Show a sentence above the document; an empty one removes it."""
+        self._remark.show(sentence)
+
     def show_message(self, words: str) -> None:
         """Show why an empty pane is empty, or the progress of the work that will fill it."""
         if self.document is None:
@@ -594,23 +608,22 @@ class Pane(TellsUnreadable, Vertical):
 
     def _show_position(self) -> None:
         """Show the title again, because the cursor is elsewhere or other lines are lit."""
-        self._title.show(self._heading, self.position)
+        self._title.show_title(*self._heading, self.position)
 
-    def _written_heading(self) -> Content:
-        title = Content(self.plain_title)
+    def _written_heading(self) -> tuple[str, Content, Sequence[str]]:
+        """Return the name of the document, the mark of an old one, and what the title adds."""
+        title, mark = self.plain_title, Content("")
         if self.document and self._old.holds(Place(self.document)):
-            title += Content.styled(f" · {OLD_MARK}", "$text-warning")
+            mark = Content.styled(f" · {OLD_MARK}", "$text-warning")
         kernel = self._text.kernel
+        legend: Sequence[str] = ()
         if kernel and self.document and self.document.kind == "artifact":
-            title = Content(f"#{kernel} ") + title
-        elif self.document and (legend := self._marks.legend(self.document)):
-            title += Content(f" · {legend}")
+            title = f"#{kernel} {title}"
+        elif self.document and not self.picture:
+            legend = self._marks.legend(self.document)
         time = "" if self.picture else self._times.describe(self._reader, self.document, kernel)
-        if time:
-            title += Content(f" · {time}")
-        if self.modules:
-            title += Content(f" · {describe_rows(self.modules)}")
-        return title
+        folded = describe_rows(self.modules) if self.modules else ""
+        return title, mark, [*filter(None, (time, folded)), *legend]
 
     @property
     def position(self) -> Content:

@@ -337,6 +337,7 @@ def _list_column(column: views.TableColumn, sort: Sort | None) -> row_list.ListC
         priority=_priority(column, sort),
         keeps=column.keeps,
         arrow=arrow,
+        short=column.short,
     )
 
 

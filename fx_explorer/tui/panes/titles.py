@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
@@ -19,6 +20,7 @@ from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.analysis.graph_python import GraphText
 from fx_explorer.analysis.words import counted, listed
+from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.drawing import view_table as views
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
@@ -29,7 +31,7 @@ from fx_explorer.tui.content import long_work
 from fx_explorer.tui.content.presets import Slot
 from fx_explorer.tui.content.shown_levels import LEVEL_TITLES
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.one_line import GAP, OneLine, fitted
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.modules.folded_graph import FoldedGraph
@@ -77,13 +79,16 @@ def shortened(name: str) -> str:
 
 
 SHORT_ROWS = 30
-"""Terminals with at most this many rows show one line of heading: the answer."""
+"""Terminals with at most this many rows show the answer alone above a list."""
+
+MOST_WRAPPED = 2
+"""Maximum number of rows of the answer, and of what is important beside it."""
 
 
 class TableNotes(Widget):
-    """Shows the answer of a view in one line, and below it what is important for reading the rows,
-    where there is room. The help (?) and the facts (i) have both in full, what the view shows, and
-    its origin.
+    """Shows the answer of a view, and below it what is important for reading the rows, where there
+    is room. Each is wrapped into two rows at most. The help (?) and the facts (i) have both in
+    full, what the view shows, and its origin.
     """
 
     def __init__(self) -> None:
@@ -102,9 +107,17 @@ class TableNotes(Widget):
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        width = self.size.width
-        lines = [line.truncate(width, ellipsis=True) for line in self._shown]
-        return Content("\n").join(lines)
+        return Content("\n").join(self._rows(self.size.width))
+
+    def _rows(self, width: int) -> list[Content]:
+        rows: list[Content] = []
+        for line in self._shown:
+            wrapped = line.wrap(width) if width > 0 else [line]
+            if len(wrapped) > MOST_WRAPPED:
+                last = Content(" ").join(wrapped[MOST_WRAPPED - 1 : MOST_WRAPPED + 1])
+                wrapped = [*wrapped[: MOST_WRAPPED - 1], last.truncate(width, ellipsis=True)]
+            rows += wrapped
+        return rows
 
     @property
     def _shown(self) -> list[Content]:
@@ -114,7 +127,7 @@ class TableNotes(Widget):
         return self._lines
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._shown)
+        return len(self._rows(width))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +231,65 @@ class OldFiles:
             f"{self.changed[0].line}."
         )
         return [Fact("old", "notice", text, remedy, difference=OF_FILES)]
+
+
+class PaneTitle(OneLine):
+    """Shows the name of a document, what is added to it where there is room, and the position of
+    the cursor. A long name is cut in the middle: both ends tell it from others.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(classes="pane-title")
+        self._shown_name, self._mark = "", Content("")
+        self._additions: Sequence[str] = ()
+        self._position = Content("")
+
+    def show_title(
+        self, name: str, mark: Content, additions: Sequence[str], position: Content
+    ) -> None:
+        """Show another title. ``mark`` is always shown, of ``additions`` those that fit."""
+        self._shown_name, self._mark, self._additions = name, mark, additions
+        self._position = position
+        added = "".join(f"{SEPARATOR}{addition}" for addition in additions)
+        self.show(Content(name) + mark + Content(added), position)
+
+    def render(self) -> Content:
+        room = self.size.width - self._position.cell_length - GAP * bool(self._position)
+        room -= self._mark.cell_length
+        name = cut_in_middle(self._shown_name, max(0, room))
+        for addition in self._additions:
+            if cell_len(name) + len(SEPARATOR) + cell_len(addition) <= room:
+                name += SEPARATOR + addition
+        return fitted(Content(name) + self._mark, self._position, self.size.width)
+
+
+SEPARATOR = " · "
+
+
+class PaneRemark(Widget):
+    """Shows a sentence between the title of a pane and its document, in as many rows as it needs;
+    nothing without one.
+    """
+
+    DEFAULT_CSS = """
+    PaneRemark {
+        height: auto; padding: 0 1; background: $surface; color: $text-secondary; display: none;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sentence = ""
+
+    def show(self, sentence: str) -> None:
+        """Show another sentence; an empty one hides the widget."""
+        if sentence != self.sentence:
+            self.sentence = sentence
+            self.display = bool(sentence)
+            self.refresh(layout=True)
+
+    def render(self) -> Content:
+        return Content(printable(self.sentence))
 
 
 WRITING, FOLDING, STOPS = "Writing {what} …", "Folding {what} by module …", "Esc stops"

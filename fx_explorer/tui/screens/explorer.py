@@ -275,11 +275,13 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.post_message(ViewShown(name))
 
     @in_turn
-    async def go(self, place: Place) -> None:
-        """Show a place in the linked panes, and remember where we were."""
+    async def go(self, place: Place, version: str = "") -> None:
+        """Show a place in the linked panes, and remember where we were. ``version`` is the name of
+        the compilation that it is meant of, such as ``0/1``: several may have the line.
+        """
         self.remember()
         await self.show_view("source")
-        pane = await self.linked_selection.go(place)
+        pane = await self.linked_selection.go(place, version=version)
         if pane:
             self.linked.activate(pane)
         self.remember()
@@ -370,7 +372,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         ):
             self.narrow(self.table.narrows_to)
         elif event.place:
-            await self.go(event.place)
+            await self.go(event.place, self.table.version if self.table else "")
         elif not (self.table and self.table.fold_here()):
             self.notify("This row has no single place in the code.")
 
@@ -388,7 +390,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         if fact and fact.difference:
             self.post_message(DifferenceWanted(fact.difference))
         elif fact and fact.place:
-            await self.go(fact.place)
+            await self.go(fact.place, fact.version)
         elif fact and fact.view:
             self.remember()
             await self.show_view(fact.view)

@@ -78,6 +78,10 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Linked panes: select a line and the matching lines in the other panes are highlighted "
         "(▌).\n"
         "Enter follows a link and says how it is known. i shows all facts of the selection.\n"
+        "Each kernel has a colour and a number (#), the same in all panes and in the list (6). 3+: "
+        "kernel 3 and\n"
+        "others. Before your lines: a block for each of the most expensive kernels, ×8 for all "
+        "eight of a line.\n"
         "Panes follow the selection unless pinned (p d). p b shows the forward graph next to the "
         "backward graph.",
         "Linked panes",

@@ -37,6 +37,7 @@ from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Cell, ListColumn, Row, RowList, Rows
+from fx_explorer.tui.widgets.titled_box import TitledBox
 
 WIDE_CELLS = 150
 """Smallest width for source and bytecode side by side; otherwise one is above the other."""
@@ -111,10 +112,7 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
         self._keys = OneLine(id="keys")
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = printable(
-                f"Bytecode step by step · called with {self._record.run.inputs}"
-            )
+        with TitledBox(f"Bytecode step by step · called with {self._record.run.inputs}"):
             yield self._position
             yield self._remark
             with Horizontal():

@@ -17,6 +17,7 @@ from textual.widget import Widget
 from fx_explorer.analysis.annotated_regions import RegionKey, regions, regions_at
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.kernel_documents import builds_here
+from fx_explorer.analysis.selected_nodes import library_at
 from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.highlight import printable
 from fx_explorer.overview.outline import OutlineEntry, kernels_below, outline
@@ -361,17 +362,28 @@ class Cursor:
             if self._facts.is_on_a_break:
                 return ()
             return ("breaks.fix",)
-        if view not in ("breaks", "guards", "kernels", "sizes"):
+        if view not in ("breaks", "guards", "kernels", "sizes", "source"):
             return ()
         if place is None:
-            return (*OF_A_PLACE, "line.follow")
-        if view == "kernels":
-            kernel = self._linked_selection.kernel_at(place)
-        else:
-            kernel = None
-        if kernel and kernel.language != "triton":
-            return OF_TRITON
+            return () if view == "source" else (*OF_A_PLACE, "line.follow")
+        if view in ("kernels", "source"):
+            return self._idle_for_kernel(place)
         return ()
+
+    def _idle_for_kernel(self, place: Place) -> tuple[str, ...]:
+        """Return the commands for a Triton kernel, where another kernel, or a library call without
+        other choices, computes a place.
+        """
+        selected = self._linked_selection.selected_at(place)
+        kernel = self._linked_selection.kernel_at(place)
+        if selected is None or (kernel is None and not selected.computing):
+            return ()
+        if kernel is not None and kernel.language == "triton":
+            return ()
+        library = library_at(selected.reader, place) if kernel is None else None
+        if library and builds_here(selected.reader, library):
+            return tuple(command for command in OF_TRITON if command != "view.candidates")
+        return OF_TRITON
 
 
 class InspectorLine(OneLine):

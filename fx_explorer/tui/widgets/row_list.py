@@ -4,8 +4,8 @@ page on screen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from math import ceil
 from typing import Literal, NamedTuple, Protocol
@@ -98,12 +98,28 @@ class ListColumn:
     """
     omits: tuple[str, ...] = ()
     """Prefixes of which a cell loses one when it does not fit: they are the same in most rows."""
+    short: Mapping[str, str] = field(default_factory=dict)
+    """Text of a cell, or of the title → shorter text, for a pane that is too narrow for all columns
+    as they are: ``fwd`` for ``forward``.
+    """
 
     @property
     def heading(self) -> str:
-        if self.arrow:
-            return f"{self.title} {self.arrow}".strip()
-        return self.title
+        return self._with_arrow(self.title)
+
+    @property
+    def short_heading(self) -> str:
+        """Return the heading with the shorter title, if there is one."""
+        return self._with_arrow(self.short.get(self.title, self.title))
+
+    def _with_arrow(self, title: str) -> str:
+        return f"{title} {self.arrow}".strip() if self.arrow else title
+
+    @property
+    def short_cells(self) -> int:
+        """Return the cells of the longest shorter text; 0 where there is none."""
+        texts = (text for text in self.short.values() if text != self.short.get(self.title))
+        return max((cell_len(text) for text in texts), default=0)
 
 
 class RowList(LineView):
@@ -226,9 +242,11 @@ class RowList(LineView):
         widths, gap = self._widths()
         cells: list[Piece] = []
         for index, width in widths:
-            heading: list[Piece] = [(self._columns[index].heading, "header")]
+            column = self._columns[index]
+            is_whole = cell_len(column.heading) <= width
+            text = column.heading if is_whole else column.short_heading
             is_last = index == widths[-1][0]
-            cells += _fit(heading, width, self._columns[index], gap, is_last)
+            cells += _fit([(text, "header")], width, column, gap, is_last)
         return cells
 
     def title_of(self, column: int) -> str:
@@ -368,8 +386,33 @@ def column_widths(
     columns: Sequence[ListColumn], natural: Sequence[int], room: int, gap: int = GAP
 ) -> tuple[tuple[int, int], ...]:
     """Return (index, width) of the columns that fit in ``room`` cells with ``gap`` between them.
-    The least important are left out, then the widest shrink.
+    Where one would be left out or cut, those with shorter words take fewer cells; then the least
+    important are left out, and the widest shrink.
     """
+    widths = _widths_in(columns, natural, room, gap)
+    if any(column.short for column in columns) and _is_tight(columns, natural, widths):
+        fewer = []
+        for column, cells in zip(columns, natural, strict=True):
+            least = max(column.short_cells, cell_len(column.short_heading))
+            fewer.append(min(cells, least) if column.short else cells)
+        return _widths_in(columns, fewer, room, gap)
+    return widths
+
+
+def _is_tight(
+    columns: Sequence[ListColumn], natural: Sequence[int], widths: Sequence[tuple[int, int]]
+) -> bool:
+    """Return whether a column is left out, or another than the last one is cut for want of room."""
+    if len(widths) < len(columns):
+        return True
+    return any(
+        width < min(natural[index], columns[index].max_width) for index, width in widths[:-1]
+    )
+
+
+def _widths_in(
+    columns: Sequence[ListColumn], natural: Sequence[int], room: int, gap: int
+) -> tuple[tuple[int, int], ...]:
     shown = list(range(len(columns)))
     widths = [max(c.min_width, min(n, c.max_width)) for c, n in zip(columns, natural, strict=True)]
     if room <= 0:
@@ -430,6 +473,9 @@ def _fit(
     part.
     """
     cells = sum(cell_count(text) for text, _ in pieces)
+    if cells > width and column.short:
+        pieces = [(column.short.get(text, text), kind) for text, kind in pieces]
+        cells = sum(cell_count(text) for text, _ in pieces)
     if cells > width and column.omits:
         pieces = _without_prefix(pieces, column.omits)
         cells = sum(cell_count(text) for text, _ in pieces)

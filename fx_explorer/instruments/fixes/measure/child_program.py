@@ -6,14 +6,17 @@ imported for it.
 from __future__ import annotations
 
 import contextlib
+import math
+import mmap
 import os
 import signal
+import struct
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from fx_explorer.instruments.fixes.measure.branch_coverage import text_on_disk
 from fx_explorer.model import CaptureRequest
@@ -24,6 +27,68 @@ if TYPE_CHECKING:
 
 
 _GO = b"g"
+
+LOOK_EVERY_S = 0.02
+"""Seconds between two looks at a child that is waited for."""
+
+ORIGINAL_RUNS = "running the original in eager mode"
+CHANGED_RUNS = "running the change in eager mode"
+BUILT_RUNS = "running the built code"
+ORIGINAL_IS_BUILT = "comparing: building the original too"
+"""Activities of a trial while it waits for other programs."""
+
+Work = Literal["", "building kernel", "call"]
+"""What a child does in pieces that are counted; empty: nothing of it was begun."""
+
+_WORKS: tuple[Work, ...] = get_args(Work)
+
+_COUNTS = struct.Struct("=iii")
+"""The work's index in ``_WORKS``, how much of it is done, and how much is planned."""
+
+Count = tuple[Work, int, int]
+"""(what is being done, how many are done, how many are planned or 0 where that is not known)."""
+
+CountTold = Callable[[Count], object]
+"""Called with a child's count each time it has changed."""
+
+ShowCall = Callable[[int, int], object]
+"""Called before each call of a program, with the number of calls that were made and that are
+planned.
+"""
+
+
+def ignore_call(done: int, planned: int) -> None:
+    """Ignore that a program is called."""
+
+
+def ignore_count(count: Count) -> None:
+    """Ignore a child's count."""
+
+
+class ChildProgress:
+    """How far a child is, in memory that it shares with its parent: the program can close no
+    descriptor of it, and nobody waits for anybody.
+    """
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _COUNTS.size)
+
+    def show(self, work: Work, done: int, planned: int) -> None:
+        """Let the parent see how far the child is."""
+        _COUNTS.pack_into(self._memory, 0, _WORKS.index(work), done, planned)
+
+    def show_kernels(self, done: int, planned: int) -> None:
+        """Let the parent see that a kernel is being built."""
+        self.show("building kernel", done, planned)
+
+    def show_call(self, done: int, planned: int) -> None:
+        """Let the parent see that the program is called."""
+        self.show("call", done, planned)
+
+    def read(self) -> Count:
+        """Return how far the child is."""
+        work, done, planned = _COUNTS.unpack_from(self._memory)
+        return _WORKS[work], done, planned
 
 
 class ChildProgram:
@@ -40,6 +105,7 @@ class ChildProgram:
         """
         self.file = Path(tempfile.mkstemp(prefix="original-", dir=Path(request.session).parent)[1])
         self.status = 0
+        self.progress = ChildProgress()
         waiting, start = os.pipe()
         self._start = moved_up(start)
         self._pid = os.fork()
@@ -58,23 +124,29 @@ class ChildProgram:
             if self._start.is_ours:
                 os.write(self._start.number, _GO)
 
-    def wait(self) -> int:
+    def wait(self, tell: CountTold = ignore_count) -> int:
         """Wait until the child has ended and return its exit status. At 0, ``file`` holds what the
-        program returned.
+        program returned. ``tell`` is called with its progress.
         """
-        self.status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        self._pid = 0
+        self.wait_for(math.inf, tell)
         return self.status
 
-    def wait_for(self, seconds: float) -> bool:
-        """Wait at most ``seconds`` and return whether the child has ended."""
+    def wait_for(self, seconds: float, tell: CountTold = ignore_count) -> bool:
+        """Wait at most ``seconds`` and return whether the child has ended. ``tell`` is called with
+        its progress.
+        """
         until = time.monotonic() + seconds
+        told: Count = ("", 0, 0)
         while time.monotonic() < until:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid:
                 self._pid, self.status = 0, os.waitstatus_to_exitcode(status)
                 return True
-            time.sleep(0.02)
+            count = self.progress.read()
+            if count != told:
+                told = count
+                tell(count)
+            time.sleep(LOOK_EVERY_S)
         return False
 
     def __enter__(self) -> Self:

@@ -12,7 +12,13 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.instruments.fixes.measure.beyond_example import planned_calls
-from fx_explorer.instruments.fixes.measure.child_program import ChildProgram, as_on_disk
+from fx_explorer.instruments.fixes.measure.child_program import (
+    ChildProgram,
+    ChildProgress,
+    CountTold,
+    as_on_disk,
+    ignore_count,
+)
 from fx_explorer.instruments.fixes.measure.float64_judge import Float64Program
 from fx_explorer.instruments.fixes.measure.observing import Observer
 from fx_explorer.instruments.fixes.measure.uncompiled import (
@@ -92,7 +98,9 @@ class BuiltProgram(ChildProgram):
         self._is_begun = False
         super().__init__(
             request,
-            lambda: _built_result(place, request, read_result(original, "the original")),
+            lambda: _built_result(
+                place, request, read_result(original, "the original"), self.progress
+            ),
             waits=True,
         )
 
@@ -101,9 +109,16 @@ class BuiltProgram(ChildProgram):
             self._is_begun = True
             super().begin()
 
-    def result(self) -> dict[str, Any]:
+    @property
+    def is_needed(self) -> bool:
+        """Return whether it is built and run: not where the capture itself does that, or nothing
+        can be built.
+        """
+        return not self._why_not
+
+    def result(self, tell: CountTold = ignore_count) -> dict[str, Any]:
         """Return the observations of each call, or ``failed`` (how it failed) or ``problem`` (why
-        it could not be run).
+        it could not be run). ``tell`` is called with its progress.
 
         The result is empty where the capture itself ran all the code there is.
         """
@@ -111,7 +126,7 @@ class BuiltProgram(ChildProgram):
             return {}
         if self._why_not:
             return {"problem": self._why_not}
-        if not self.wait_for(LONGEST_S):
+        if not self.wait_for(LONGEST_S, tell):
             return {"problem": f"building it took longer than {LONGEST_S:.0f} s"}
         if self.status:
             return {"failed": f"the process ended with status {self.status}"}
@@ -131,7 +146,7 @@ def why_not_built(request: CaptureRequest) -> str:
 
 
 def _built_result(
-    place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+    place: TargetPlace, request: CaptureRequest, before: dict[str, Any], progress: ChildProgress
 ) -> dict[str, Any]:
     if "problem" in before:
         return before
@@ -141,18 +156,24 @@ def _built_result(
         return {"problem": problem}
     with contextlib.ExitStack() as until:
         set_up(request, until)
+        show_builds(progress, until)
         try:
             seed(0)
             target, train = calling.prepared(
                 find_any_target(place, request, lambda activity: None), request
             )
-            return _calls(target, train, place, request, before)
+            return _calls(target, train, place, request, before, progress)
         except Exception as error:  # noqa: BLE001 - the program may raise anything; it is reported
             return {"failed": f"it raises {one_line(error)}"}
 
 
 def _calls(
-    target: Target, train: bool, place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+    target: Target,
+    train: bool,
+    place: TargetPlace,
+    request: CaptureRequest,
+    before: dict[str, Any],
+    progress: ChildProgress,
 ) -> dict[str, Any]:
     observer = Observer(target, train, request.train is not False, users_code(place, request))
     observer.set_state(before["state"])
@@ -164,13 +185,14 @@ def _calls(
     seen: list[dict[str, Any] | None] = [
         observer.first(compiled, first.words, first.arguments).plain()
     ]
-    for call, one in zip(others, before["seen"][1:], strict=True):
+    for made, (call, one) in enumerate(zip(others, before["seen"][1:], strict=True), 1):
         if (
             one is None or call.compiled_anew_for
         ):  # building once more for each of these would take too long
             observer.leave_out()
             seen.append(None)
         else:
+            progress.show_call(made, 1 + len(others))
             seen.append(observer.again(compiled, call).plain())
     return {"seen": seen, "names": observer.names_at_first}
 
@@ -189,6 +211,14 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
     until.enter_context(our_files_skipped(None))
     until.enter_context(recompiling_often())
     until.enter_context(inductor_config.patch(fallback_random=True, compile_threads=1))
+
+
+def show_builds(progress: ChildProgress, until: contextlib.ExitStack) -> None:
+    """Let the parent see which kernel is being built, where this torch release tells it."""
+    from fx_explorer.capture.inductor.kernel_builds import builds_told
+
+    with contextlib.suppress(ImportError, AttributeError):  # a release without AsyncCompile
+        until.enter_context(builds_told(progress.show_kernels))
 
 
 def recompiling_often() -> contextlib.AbstractContextManager[object]:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
+from fx_explorer.instruments.fixes.measure.child_program import ChildProgress
 from fx_explorer.instruments.fixes.measure.outside import (
     AS_LONG_AS_COMPILING_S,
     HiddenCalls,
@@ -229,12 +230,14 @@ def uncompiled_result(place: TargetPlace, request: CaptureRequest) -> dict[str, 
     return {**seen.plain(), "hidden": [], "not reached": []}
 
 
-def built_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
+def built_result(
+    place: TargetPlace, request: CaptureRequest, progress: ChildProgress
+) -> dict[str, Any]:
     """Run the script with its code built. ``problem`` says why that cannot be."""
     seen, problems = ScriptRun(), []
     loading.install_texts(request.overlay)
     with contextlib.ExitStack() as until:
-        after_import("torch", lambda: problems.append(_run_built(seen, request, until)))
+        after_import("torch", lambda: problems.append(_run_built(seen, request, progress, until)))
         _run_to_its_end(seen, place, request)
     if problem := "".join(problems):
         return {"problem": problem}
@@ -253,11 +256,14 @@ def _run_to_its_end(seen: ScriptRun, place: TargetPlace, request: CaptureRequest
     import torch  # noqa: F401
 
 
-def _run_built(seen: ScriptRun, request: CaptureRequest, until: contextlib.ExitStack) -> str:
+def _run_built(
+    seen: ScriptRun, request: CaptureRequest, progress: ChildProgress, until: contextlib.ExitStack
+) -> str:
     """Prepare for building code, and return why it cannot be built; empty when it can."""
-    from fx_explorer.instruments.fixes.measure.programs import no_compiler, set_up
+    from fx_explorer.instruments.fixes.measure.programs import no_compiler, set_up, show_builds
 
     set_up(request, until)
+    show_builds(progress, until)
     seen.begin(until)
     return no_compiler()
 

@@ -20,7 +20,13 @@ import torch
 from fx_explorer.capture.compiled_inside import is_compiled
 from fx_explorer.instruments.fixes.measure.beyond_example import Way, planned_calls, ways_beyond
 from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
-from fx_explorer.instruments.fixes.measure.child_program import ChildProgram
+from fx_explorer.instruments.fixes.measure.child_program import (
+    ChildProgram,
+    CountTold,
+    ShowCall,
+    ignore_call,
+    ignore_count,
+)
 from fx_explorer.instruments.fixes.measure.observing import Lookups, Observation, Observer
 from fx_explorer.instruments.fixes.measure.outside import (
     AS_LONG_AS_COMPILING_S,
@@ -49,7 +55,7 @@ class OriginalProgram(ChildProgram):
     """The target as it is in its files, run without torch.compile."""
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
-        super().__init__(request, lambda: _original_result(place, request))
+        super().__init__(request, lambda: _original_result(place, request, self.progress.show_call))
 
     def seed(self) -> None:
         """Seed random numbers before the changed program is built, as was done before the original
@@ -57,11 +63,11 @@ class OriginalProgram(ChildProgram):
         """
         seed(0)
 
-    def result(self) -> dict[str, Any]:
+    def result(self, tell: CountTold = ignore_count) -> dict[str, Any]:
         """Wait for the child and return its observations. ``problem`` says why the comparison
-        cannot be made.
+        cannot be made. ``tell`` is called with its progress.
         """
-        status = self.wait()
+        status = self.wait(tell)
         if status:
             return {
                 "problem": (
@@ -107,26 +113,29 @@ class UncompiledProgram(ChildProgram):
     def __init__(
         self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram
     ) -> None:
-        self._is_needed = bool(request.overlay)
+        self.is_needed = bool(request.overlay)
+        """Whether it is run: not where only options of the compiler are changed."""
         super().__init__(
             request,
-            lambda: _changed_result(place, request, read_result(original, "the original")),
+            lambda: _changed_result(
+                place, request, read_result(original, "the original"), self.progress.show_call
+            ),
             waits=True,
         )
 
     def begin(self) -> None:
-        if self._is_needed:
+        if self.is_needed:
             super().begin()
 
-    def result(self) -> dict[str, Any]:
+    def result(self, tell: CountTold = ignore_count) -> dict[str, Any]:
         """Return the observations of each call, or ``failed`` (how it failed) or ``problem`` (why
-        nothing is known).
+        nothing is known). ``tell`` is called with its progress.
 
         The result is empty where only options of the compiler are changed.
         """
-        if not self._is_needed:
+        if not self.is_needed:
             return {}
-        if not self.wait_for(LONGEST_S):
+        if not self.wait_for(LONGEST_S, tell):
             return {"problem": f"its calls took longer than {LONGEST_S:.0f} s"}
         if self.status:
             return {"failed": f"the process ended with status {self.status}"}
@@ -144,7 +153,9 @@ def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
     return result
 
 
-def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
+def _original_result(
+    place: TargetPlace, request: CaptureRequest, show_call: ShowCall
+) -> dict[str, Any]:
     """Call the original program under observation. Return its results and what a comparison cannot
     show, or the problem that kept it from running.
     """
@@ -159,7 +170,7 @@ def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, A
         target, observer = find_uncompiled_target(place, request, watched)
         state = observer.state_at_first
         ways = ways_beyond(target, request.train is not False)
-        seen = call_all(target, observer, ways)
+        seen = call_all(target, observer, ways, show_call=show_call)
     except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
         return {
             "problem": (
@@ -204,7 +215,7 @@ def _is_unsupported(seen: Mapping[str, Any] | None) -> bool:
 
 
 def _changed_result(
-    place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+    place: TargetPlace, request: CaptureRequest, before: dict[str, Any], show_call: ShowCall
 ) -> dict[str, Any]:
     if "problem" in before:
         return before
@@ -213,7 +224,7 @@ def _changed_result(
         lookups = Lookups()
         target, observer = find_uncompiled_target(place, request, lookups.watched)
         observer.set_state(before["state"])
-        seen = call_all(target, observer, before["ways"], before["seen"])
+        seen = call_all(target, observer, before["ways"], before["seen"], show_call=show_call)
         return {"seen": seen, "names": observer.names_at_first, "lookups": lookups.count}
     except Exception as error:  # noqa: BLE001 - as above
         return {"failed": f"it raises {one_line(error)}"}
@@ -241,15 +252,19 @@ def call_all(
     ways: list[Way],
     before: list[Any] | None = None,
     change_arguments: Callable[[Arguments], Arguments] = lambda arguments: arguments,
+    show_call: ShowCall = ignore_call,
 ) -> list[dict[str, Any] | None]:
     """Make all calls and return the observations of each; None for a call that took too long, here
-    or in ``before``. ``change_arguments`` is applied to the arguments of each.
+    or in ``before``. ``change_arguments`` is applied to the arguments of each; ``show_call`` is
+    called before each.
     """
     first, *others = [
         replace(call, arguments=change_arguments(call.arguments))
         for call in planned_calls(target.arguments, ways)
     ]
     began = time.monotonic()
+    planned = 1 + len(others)
+    show_call(0, planned)
     seen: list[dict[str, Any] | None] = [
         observer.first(target.callable, first.words, first.arguments).plain()
     ]
@@ -259,6 +274,7 @@ def call_all(
             observer.leave_out()
             seen.append(None)
         else:
+            show_call(position, planned)
             observation = _unless_endless(observer, target, call, limit_s)
             plain = observation.plain() if observation else None
             seen.append(plain)

@@ -32,6 +32,13 @@ from typing import Any, Protocol
 
 from fx_explorer.instruments.fixes.measure import inductors_own
 from fx_explorer.instruments.fixes.measure.beyond_example import never_tried, planned_calls
+from fx_explorer.instruments.fixes.measure.child_program import (
+    BUILT_RUNS,
+    CHANGED_RUNS,
+    ORIGINAL_IS_BUILT,
+    ORIGINAL_RUNS,
+    Count,
+)
 from fx_explorer.instruments.fixes.measure.comparing import (
     WITHOUT_COMPILING,
     Comparison,
@@ -68,6 +75,15 @@ class VerifyingJob(calling.CallingJob, Protocol):
 
     place: TargetPlace
 
+    def plan(self, steps: int) -> None:
+        """Say how many steps there will be."""
+
+    def begin_step(self, activity: str) -> None:
+        """Report the present activity, which is the next step."""
+
+    def count(self, work: str, done: int, planned: int) -> None:
+        """Report how much of the present activity is done."""
+
 
 def call_and_verify(
     target: Target, job: VerifyingJob, programs: OtherPrograms, stop_recording: Callable[[], None]
@@ -82,7 +98,13 @@ def call_and_verify(
     target, train = calling.prepared(target, request)
     job.describe(target, train)
     observer = Observer(target, train, request.train is not False, users_code(job.place, request))
-    before = programs.original.result()
+    job.plan(2 + programs.uncompiled.is_needed + programs.built.is_needed)
+    job.begin_step(ORIGINAL_RUNS)
+
+    def tell(count: Count) -> None:
+        job.count(*count)
+
+    before = programs.original.result(tell)
     if "problem" in before:
         return nothing_compared(before["problem"])
     programs.uncompiled.begin()
@@ -95,7 +117,7 @@ def call_and_verify(
         compiled = calling.compile_target(target, job)
     observer.set_state(before["state"])
     first, *others = planned_calls(target.arguments, before["ways"])
-    job.say(
+    job.begin_step(
         f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}"
     )
     began = time.monotonic()
@@ -122,18 +144,21 @@ def call_and_verify(
     comparison = original.compared(observed, observer.names_at_first, is_built=request.build)
     # One difference decides the verdict: then the other programs need not be waited for.
     if not comparison.differences:
+        if programs.uncompiled.is_needed:
+            job.begin_step(CHANGED_RUNS)
         add_uncompiled(
             comparison,
             original,
-            programs.uncompiled.result(),
+            programs.uncompiled.result(tell),
             lambda: programs.changed_in_float64.result,
         )
     if not comparison.differences:
-        job.say("comparing: waiting for the built code")
+        if programs.built.is_needed:
+            job.begin_step(BUILT_RUNS)
         add_built(
             comparison,
             original,
-            programs.built.result(),
+            programs.built.result(tell),
             kinds,
             lambda: _begun(job, programs.built_original),
         )
@@ -142,9 +167,9 @@ def call_and_verify(
 
 
 def _begun(job: VerifyingJob, built_original: BuiltProgram) -> dict[str, Any]:
-    job.say("comparing: building the original too")
+    job.say(ORIGINAL_IS_BUILT)
     built_original.begin()
-    return built_original.result()
+    return built_original.result(lambda count: job.count(*count))
 
 
 def nothing_compared(problem: str) -> Verification:

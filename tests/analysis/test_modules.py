@@ -4,6 +4,7 @@ are one row.
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,42 @@ from fx_explorer.analysis.whole_session import totals
 from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.instruments.memory.saved_values import saved_total, saved_values, user_names
 from fx_explorer.instruments.modules.tree import IN_NO_MODULE, module_tree
-from fx_explorer.session import SessionWriter
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.graphs import captured_operations
 from tests.capture.recorded import Compile, record
 from tests.conftest import Captured, OpenedReader
 from tests.sessions import Written
+
+GATED = """
+import torch
+from torch import nn
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = torch.sigmoid(self.proj(x))
+        print("gate")
+        return x * y
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.gate = Gate()
+
+    def forward(self, x):
+        return self.gate(self.first(x))
+
+model = Net()
+example_inputs = (torch.randn(2, 4),)
+"""
+"""The break is inside of ``gate``, which is then compiled alone."""
+
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("sample", ["transformer", "graph_breaks"])
@@ -80,6 +112,30 @@ def test_the_tree_has_the_modules_of_the_users_model(
         members[0].figures.calls != members[1].figures.calls
     )
     assert [row.name for row in tree.rows if not row.path] == [IN_NO_MODULE]
+
+
+def test_each_module_below_the_root_has_the_class_that_it_has_in_the_program(
+    captured: Captured, reader: OpenedReader
+) -> None:
+    """A ModuleList has no operation of its own, and a class all the same."""
+    network = runpy.run_path(str(ROOT / "sample_models" / "transformer.py"))["get_model"]()
+    tree = module_tree(reader(captured("transformer")))
+    rows = [row for row in tree.rows if len(row.path) > 1 and not row.is_fold]
+    assert "blocks" in [row.name for row in rows]
+    for row in rows:
+        module = network.get_submodule(describe_module_path(row.path))
+        assert row.type == type(module).__name__
+
+
+def test_a_module_that_a_break_made_a_root_keeps_its_class(
+    captured: Captured, tmp_path: Path
+) -> None:
+    program = tmp_path / "gated.py"
+    program.write_text(GATED)
+    with SessionReader(captured(program)) as session:
+        rows = {row.path: row for row in module_tree(session).rows}
+    assert rows["Net", "gate"].type == "Gate"
+    assert rows["Net", "gate"].aside == "see Gate"
 
 
 def test_a_function_of_tensors_has_no_modules(written: Written) -> None:

@@ -15,6 +15,7 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.overview.view_tables import TABLES
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.table_rows import arranged, at_once
+from tests.tui.conftest import OpenApp
 
 PROGRAM = """import torch
 
@@ -117,3 +118,24 @@ def test_the_report_names_the_version_of_each_kernel_and_says_what_a_sum_is_over
         for one in compiled["kernels"]
     ]
     assert {one["version"]["number"] for one in kernels} == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("down", [0, 2, 1])
+async def test_a_recompile_that_is_opened_has_its_own_graph_and_kernel_beside_it(
+    session: Path, open_app: OpenApp, down: int
+) -> None:
+    """All versions have nodes of the line that the guard is about."""
+    async with open_app(session, size=(160, 40)) as driver:
+        await driver.press("2")
+        await driver.until(lambda: driver.panes[1].document is not None)
+        await driver.press("4")
+        table = driver.explorer.table
+        await driver.until(lambda: table.rows.line_count == VERSIONS - 1)
+        await driver.press("g", *["down"] * down)
+        version = table.version
+        assert version == f"0/{down + 1}"
+        await driver.press("enter")
+        await driver.until(lambda: driver.explorer.view == "source")
+        _, graph, kernel = driver.panes
+        assert graph.document.owner == version
+        assert kernel.document.owner == version

@@ -14,10 +14,12 @@ views:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 
+from fx_explorer import model
 from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.module_paths import (
     NO_MODULE,
@@ -166,9 +168,11 @@ def with_roots_of_breaks(
 ) -> list[ModuleRow]:
     """Return the rows; those of a module that a graph break made a root name each other."""
     asides: dict[ModulePath, tuple[str, str]] = {}
+    classes: dict[ModulePath, str] = {}
     for each in alone:
         after = f"compiled separately after the break at {each.where}"
         root, module = describe_module_path(each.root), describe_module_path(each.module)
+        classes[each.module] = root
         asides[each.module] = (f"see {root}", f"It was {after}: its figures are in {root}.")
         asides[each.root] = (
             f"{each.module[0]}.{module}",
@@ -178,7 +182,7 @@ def with_roots_of_breaks(
     for row in rows:
         aside, note = asides.get(row.path, ("", ""))
         if not row.is_fold and aside:
-            row = replace(row, aside=aside, note=note)
+            row = replace(row, aside=aside, note=note, type=row.type or classes.get(row.path, ""))
         noted.append(row)
     return noted
 
@@ -338,9 +342,6 @@ def describe_times(tree: ModuleTree, *, has_gpu: bool) -> str:
     return f"Kernel times were measured{where}{rest}."
 
 
-"""For rows of a compilation that a damaged session does not have."""
-
-
 @dataclass(frozen=True, slots=True)
 class OwnFigures:
     figures: Mapping[ModulePath, ModuleFigures]
@@ -381,12 +382,40 @@ def own_figures(reader: SessionReader) -> OwnFigures:
         for value, path in zip(values, saved_paths(reader, values, known), strict=True):
             is_counted = not value.shares_with and value.saved.kind != "number"
             sums.add(path, ModuleFigures(saved_bytes=(kept_bytes(value.saved) or 0) * is_counted))
-        return OwnFigures(sums.figures, _root_types(types, known), frozenset(time_kinds(costs)))
+        every_type = {
+            **guarded_types(reader, known),
+            **{p: name for p, name in types.items() if name},
+        }
+        return OwnFigures(
+            sums.figures, _root_types(every_type, known), frozenset(time_kinds(costs))
+        )
 
 
 def _path_of(known: Mapping[int, Root], nodes: ModuleNodes) -> ModulePath:
     root = known.get(nodes.compilation, UNKNOWN)
     return root.path(nodes.module, nodes.module_type, is_of_user=bool(nodes.is_of_user))
+
+
+_SELF = "L['self']"
+_MODULE_ON_WAY = re.compile(r"\._modules\['([^'\]]+)'\]")
+_CLASS = re.compile(r"type=<class '(?:[^']*\.)?([^'.]+)'>")
+
+
+def guarded_types(reader: SessionReader, known: Mapping[int, Root]) -> dict[ModulePath, str]:
+    """Return the class of each module that a guard checks: also of those that have no operation of
+    their own, such as a ModuleList, or one that was compiled alone after a graph break.
+    """
+    types: dict[ModulePath, str] = {}
+    for guard in reader.rows(model.Guard, kind="TYPE_MATCH"):
+        if not guard.source.startswith(_SELF):
+            continue
+        root, written = known.get(guard.compilation, UNKNOWN), _CLASS.search(guard.code)
+        way = guard.source.removeprefix(_SELF)
+        names = _MODULE_ON_WAY.findall(way)
+        is_module = bool(names) and not _MODULE_ON_WAY.sub("", way)
+        if root.is_module and written and is_module:
+            types.setdefault((root.name, *names), written[1])
+    return types
 
 
 def _root_types(types: dict[ModulePath, str], known: Mapping[int, Root]) -> dict[ModulePath, str]:

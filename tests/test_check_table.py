@@ -70,7 +70,7 @@ def test_all_targets_have_one_result_and_one_exit_code(
     assert [suite.get("name") for suite in suites] == ["broken", "whole"]
     assert (suites.get("tests"), suites.get("failures")) == ("2", "1")
     check_format((below / "c.sarif").read_text())
-    assert "## torch.compile: 1 of 2 targets fail" in (below / "c.md").read_text()
+    assert "## torch.compile: 1 of 2 targets failed" in (below / "c.md").read_text()
     with (below / "c.csv").open() as file:
         rows = {row["name"]: row for row in csv.DictReader(file)}
     assert int(rows["broken"]["graph_breaks"]) > 0

@@ -95,7 +95,8 @@ def comparable(lines: Sequence[str]) -> list[str]:
     digest = hashlib.sha256(rest).hexdigest()[:16]
     return [
         *lines[:MOST_LINES],
-        f"… {len(lines) - MOST_LINES:,} more lines are not compared one by one (digest {digest})",
+        f"… {counted(len(lines) - MOST_LINES, 'more line')} not compared one by one "
+        f"(digest {digest})",
     ]
 
 

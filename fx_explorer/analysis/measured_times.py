@@ -22,7 +22,7 @@ from statistics import median
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.words import seconds, size
+from fx_explorer.analysis.words import counted, seconds, size
 from fx_explorer.model import BenchClock
 from fx_explorer.session import SessionReader
 
@@ -83,8 +83,8 @@ class RunTime:
     def description(self) -> str:
         """Return ``4.43 ms ± 130 µs of a call of 34.6 ms (median of 55 calls on cpu)``."""
         whole = (
-            f"a call of {run_time(self.call.median_s)} (median of {self.call.runs:,} calls on "
-            f"{self.call.device})"
+            f"a call of {run_time(self.call.median_s)} (median of "
+            f"{counted(self.call.runs, 'call')} on {self.call.device})"
         )
         varies = f", times vary widely: {IDLE}" if self.varies else ""
         return f"{with_spread(self.median_s, self.iqr_s)} of {whole}{varies}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from fx_explorer.analysis.graph_files import DTYPES
+from fx_explorer.analysis.words import counted
 from fx_explorer.errors import UsageError
 
 SCHEMA = "fx-explorer/answer/1"
@@ -269,7 +270,7 @@ class _Cutter:
             return text
         self.has_cut = True
         left_out = len(text) - self.text_length
-        return f"{text[: self.text_length]}… ({left_out:,} more characters)"
+        return f"{text[: self.text_length]}… ({counted(left_out, 'more character')})"
 
 
 def _written(cut: Json, rows: Sequence[Json], cutter: _Cutter, selection: RowSelection) -> str:

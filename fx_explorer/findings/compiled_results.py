@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
+from fx_explorer.analysis.words import counted
 from fx_explorer.findings.cache_faults import run_built
 from fx_explorer.findings.finding import Finding, Remedy
 from fx_explorer.findings.source_lines import SourceLines
@@ -212,7 +213,7 @@ def _differences(compared: BuiltResults) -> list[str]:
     ]
     more = len(compared.differing) - SHOWN_LINES
     if more > 0:
-        evidence.append(f"{more} more lines differ.")
+        evidence.append(f"{counted(more, 'more line')} {'differs' if more == 1 else 'differ'}.")
     return evidence
 
 

@@ -67,13 +67,18 @@ class Guards:
     def __str__(self) -> str:
         return "\n".join(self.parts)
 
+    @property
+    def counted(self) -> str:
+        """Return ``3 conditions``."""
+        return f"{len(self)} condition{'s' * (len(self) != 1)}"
+
     def __repr__(self) -> str:
-        return f"<Guards: {len(self)} conditions>"
+        return f"<Guards: {self.counted}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the conditions and torch's guard tree for a notebook."""
         shown = {"conditions": str(self), "guard tree": self.tree}
-        return notebook_bundle(repr(self), f"Guards: {len(self)} conditions", shown)
+        return notebook_bundle(repr(self), f"Guards: {self.counted}", shown)
 
     def is_of(self, model: Callable[..., object]) -> bool:
         return self._model is model
@@ -253,7 +258,7 @@ class CompiledFunction:
         title = f"{name_of(self.captured.model)} compiled by {name_of(self.compiler)}"
         shown = {
             "graph": self.graph.code.strip(),
-            f"{len(self.guards)} conditions, checked at each call": str(self.guards),
+            f"{self.guards.counted}, checked at each call": str(self.guards),
         }
         return notebook_bundle(repr(self), title, shown)
 

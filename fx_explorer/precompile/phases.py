@@ -103,7 +103,8 @@ class CheckedCompiler:
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
         self._calls += 1
         nodes, ends = len(gm.graph.nodes), _ends(gm)
-        where = f"the compiler {name_of(self._compiler)}, given graph {self._calls} ({nodes} nodes)"
+        size = "1 node" if nodes == 1 else f"{nodes} nodes"
+        where = f"the compiler {name_of(self._compiler)}, given graph {self._calls} ({size})"
         try:
             compiled = self._compiled(gm, inputs)
         except Exception as error:

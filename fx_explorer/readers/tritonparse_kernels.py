@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
+from fx_explorer.analysis.words import counted
 from fx_explorer.model import LEVELS, Kernel, KernelBuild, KernelLaunch, Level
 from fx_explorer.model.rows.kernels import NOT_KNOWN, Argument
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
@@ -454,7 +455,7 @@ def _argument(name: str, given: dict[str, Any]) -> Argument:
 
 
 def _format_function(function: Function, of_kernel: _OfKernel) -> str:
-    lines = [f"{function.row.name}: {of_kernel.given.launches:,} launches"]
+    lines = [f"{function.row.name}: {counted(of_kernel.given.launches, 'launch')}"]
     if of_kernel.tuning:
         lines[0] += f", and {of_kernel.tuning.total():,} more for tuning"
     lines[0] += "."

@@ -21,6 +21,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from fx_explorer import __version__
+from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
 from fx_explorer.model import Outcome
 from fx_explorer.overview.checks import Check, CheckFinding, relative_to
@@ -239,7 +240,7 @@ def summary(targets: Sequence[CheckedTarget]) -> str:
     parts = []
     if len(targets) > 1:
         failed = [target for target in targets if not is_met(target)]
-        verdict = f"{len(failed)} of {len(targets)} targets fail" if failed else "all met"
+        verdict = f"{len(failed)} of {len(targets)} targets failed" if failed else "all met"
         parts.append(f"## torch.compile: {verdict}\n")
     parts += map(_summary_of, sorted(targets, key=is_met))
     return "\n".join(parts)
@@ -253,7 +254,8 @@ def is_met(target: CheckedTarget) -> bool:
 def _summary_of(target: CheckedTarget) -> str:
     checks = target.checks
     failed = [check for check in checks if not check.is_met]
-    verdict = f"{len(failed)} of {len(checks)} conditions are not met" if failed else "all met"
+    conditions = counted(len(checks), "condition")
+    verdict = f"{len(failed)} of {conditions} not met" if failed else "all met"
     lines = [f"### torch.compile: {_cell(target.name)}: {verdict}", ""]
     if target.problem:
         lines += [_cell(target.problem), ""]

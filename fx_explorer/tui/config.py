@@ -110,7 +110,7 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     keys, key_problems = _parse_keys(entries.get("keys", {}), where)
     problems += key_problems
     if len(problems) > MOST_PROBLEMS:
-        problems[MOST_PROBLEMS:] = [f"{where}: {len(problems) - MOST_PROBLEMS} more mistakes"]
+        problems[MOST_PROBLEMS:] = [f"{where}: {len(problems) - MOST_PROBLEMS} more"]
     theme = "" if theme == "auto" else str(theme)
     return Config(theme, keys, AFTER_FIX[after_fix], mark_kernels, history, tuple(problems))
 

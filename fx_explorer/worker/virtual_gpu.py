@@ -64,7 +64,7 @@ class VirtualGpu:
         """
         if self._emulation and self._emulation.placeholders:
             first, *others = self._emulation.placeholders
-            also = f", and so do {len(others)} others" if others else ""
+            also = ", as do others" if others else ""
             self._progress.note(
                 f"{Path(first.file).name}:{first.line} reads a number from a tensor without "
                 f"content{also}: {first.value} is a placeholder, and so is anything the program "

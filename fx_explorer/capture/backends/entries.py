@@ -178,7 +178,7 @@ class _Entry:
             if self._outputs < 0:
                 return
             if count >= 0:
-                what = f"{count} outputs"
+                what = "1 output" if count == 1 else f"{count} outputs"
             else:
                 what = f"a {type(returned).__name__}, not a tuple of outputs"
             direction = f"{self.row.direction} " if self.row.direction else ""

@@ -89,7 +89,7 @@ def _how_often(summaries: Sequence[BackendSummary]) -> str:
     ]
     parts += [f"{entry.direction or entry.backend} {times_called(entry)}" for entry in entries[:2]]
     if len(entries) > 2:
-        parts.append(f"{len(entries) - 2} more entries")
+        parts.append(counted(len(entries) - 2, "more entry"))
     return "; ".join(parts).capitalize() + "." if parts else ""
 
 

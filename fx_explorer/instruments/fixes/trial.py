@@ -228,7 +228,7 @@ def judge(
     takes_a_line_out = bool(verification and verification.lost_lines)
     is_less = after.operations < before.operations and after.graphs >= before.graphs
     if is_less and not takes_a_line_out:
-        operations = f"{before.operations} operations → {after.operations}"
+        operations = f"{_times(before.operations, 'operation')} → {after.operations}"
         return "refused", f"less is compiled ({operations}), in as many graphs"
     fewer = _fewer(before, after)
     if verification is None:
@@ -336,7 +336,7 @@ def _fewer(before: SessionFigures, after: SessionFigures) -> str:
         else:
             behind = ""
         if more > 0:
-            compiled = f", {before.operations} operations compiled → {after.operations}"
+            compiled = f", {_times(before.operations, 'operation')} compiled → {after.operations}"
         else:
             compiled = ""
         return (

@@ -292,8 +292,8 @@ def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.N
         return passes_text(compiler_passes, width_for(sys.stdout))
     if not 0 <= arguments.mlir_pass < len(compiler_passes):
         raise UsageError(
-            f"there are {len(compiler_passes)} passes, numbered from 0; there is no "
-            f"{arguments.mlir_pass}"
+            f"no pass {arguments.mlir_pass}: passes are numbered from 0 to "
+            f"{len(compiler_passes) - 1}"
         )
     return pass_text(compiler_passes[arguments.mlir_pass])
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from fx_explorer.analysis.kernel_lines import instruction_lines
+from fx_explorer.analysis.words import counted
 from fx_explorer.model import Level
 from fx_explorer.torch_texts import bounded
 
@@ -317,7 +318,7 @@ def describe_mix(instruction_mix: InstructionMix) -> str:
         notable.append(f"global loads of {' and '.join(map(str, loads))} bits")
     if spills := counts.get("spill", 0):
         notable.append(f"{spills} to spill registers")
-    total = f"{instruction_mix.total:,} instructions"
+    total = counted(instruction_mix.total, "instruction")
     if notable:
         return f"{total}: {', '.join(notable)}"
     return total

@@ -55,7 +55,7 @@ def describe_folded(graph: FoldedGraph) -> str:
             f"{len(group.layers)} layers, {whole_name(group)}, have {share} {differences}."
         )
     if len(lists) > MOST_LISTS:
-        sentences.append(f"{len(lists) - MOST_LISTS} more lists of layers repeat.")
+        sentences.append(f"{counted(len(lists) - MOST_LISTS, 'more list')} of repeated layers.")
     return " ".join(sentences)
 
 

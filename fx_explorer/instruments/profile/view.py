@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, place_of_kernel
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import bar, careful_share
+from fx_explorer.analysis.words import bar, careful_share, counted
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.profile.figures import LineShare, ProfileFigures, profile_figures
 from fx_explorer.instruments.profile.verdict import NO_PROFILE, describe_doing, kernel_name, verdict
@@ -66,7 +66,10 @@ class _Rows:
             yield self._sum(self._figures.words_of(kind), seconds)
         if self._figures.gaps:
             yield self._heading(
-                "idle", f"idle in {profile.gaps:,} gaps, the longest first", self._figures.idle_s, 1
+                "idle",
+                f"idle in {counted(profile.gaps, 'gap')}, the longest first",
+                self._figures.idle_s,
+                1,
             )
             yield from map(self._gap, self._figures.gaps)
         if self._figures.lines:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.naming import called_function, plain_code
-from fx_explorer.analysis.words import listed, value_text
+from fx_explorer.analysis.words import counted, listed, value_text
 from fx_explorer.instruments.ranks.path_taken import (
     OtherPath,
     nodes_of,
@@ -390,7 +390,8 @@ def _results(finding: RankFinding, sides: Sides) -> RankFinding | None:
     else:
         what = f"{names[0]} is the first"
     return replace(
-        finding, words=f"{finding.words}: {what} ({len(ours)} calls against {len(theirs)})"
+        finding,
+        words=f"{finding.words}: {what} ({counted(len(ours), 'call')} against {len(theirs)})",
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.words import seconds
+from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.instruments.ranks.compared import ComparedRanks
 from fx_explorer.instruments.ranks.divergence import STATUS_WORDS, describe_cache
 from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
@@ -145,7 +145,7 @@ def chart_lines(chart: TimeLine) -> Iterator[str]:
     yield f"{'':>{label}} {chart.axis}"
     yield LEGEND
     if chart.left_out:
-        yield f"{chart.left_out:,} ranks that are like one of these are left out"
+        yield f"left out: {counted(chart.left_out, 'rank')} like one of these"
 
 
 GROUP_COLUMNS = (
@@ -161,7 +161,7 @@ def _groups(ranks: ComparedRanks) -> Table:
         for group in ranks.groups[:MOST_GROUPS]
     ]
     more = len(ranks.groups) - MOST_GROUPS
-    note = f"and {more:,} more groups" if more > 0 else ""
+    note = f"and {counted(more, 'more group')}" if more > 0 else ""
     return Table(GROUP_COLUMNS, rows, indent=2, note=note, has_titles=False)
 
 

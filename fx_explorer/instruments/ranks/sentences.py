@@ -121,7 +121,7 @@ def further(findings: Sequence[RankFinding], first: RankFinding | None) -> Itera
     for _, group in groupby(rest, key=lambda finding: (finding.aspect, finding.ranks)):
         alike = list(group)
         if count >= MOST_FURTHER:
-            yield f"… and {len(rest) - count:,} more differences."
+            yield f"… and {counted(len(rest) - count, 'more difference')}."
             return
         count += len(alike)
         yield from (f"{as_sentence(finding.words)}." for finding in alike[:MOST_OF_A_KIND])

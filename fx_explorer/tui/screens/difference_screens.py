@@ -15,6 +15,7 @@ from textual import work
 from textual.content import Content
 
 from fx_explorer.analysis.diff import DiffRow, Sign, describe_difference
+from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.diff.differences import Differences
@@ -205,7 +206,8 @@ class PassesScreen(DifferenceScreen):
         )
         changed = sum(compiler_pass.changed for compiler_pass in self._passes)
         self._show_hint(
-            f"{changed} of {len(self._passes)} passes changed the IR. Locations are left out."
+            f"{changed} of {counted(len(self._passes), 'pass')} changed the IR. Locations are left "
+            "out."
         )
         self._compare(first)
 
@@ -261,7 +263,7 @@ def pass_row(compiler_pass: Pass) -> Row:
     if compiler_pass.is_last:
         change = LAST
     elif compiler_pass.changed:
-        change = f"● {len(compiler_pass.before):,} → {len(compiler_pass.after):,} lines"
+        change = f"● {len(compiler_pass.before):,} → {counted(len(compiler_pass.after), 'line')}"
     else:
         change = ""
     kind = "strong" if compiler_pass.changed else "muted"

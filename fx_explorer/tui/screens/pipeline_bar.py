@@ -160,7 +160,9 @@ def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> 
         )
     if len(steps) > MOST_PUBLISHED:
         more = steps[MOST_PUBLISHED - 1 : -1]
-        steps[MOST_PUBLISHED - 1 : -1] = [StepState("…", "done", (f"{len(more):,} more stages",))]
+        steps[MOST_PUBLISHED - 1 : -1] = [
+            StepState("…", "done", (counted(len(more), "more stage"),))
+        ]
     return steps
 
 
@@ -259,7 +261,7 @@ def _aot_figures(reader: SessionReader) -> tuple[str, ...]:
 
 def _fused(reader: SessionReader) -> str:
     nodes = post_grad_operations(reader, graphs_in_use(reader))
-    return f"{nodes:,} ops" if nodes else ""
+    return counted(nodes, "op") if nodes else ""
 
 
 def _without_empty(*parts: str) -> tuple[str, ...]:

@@ -494,7 +494,9 @@ def _stays_narrow(results: Results) -> str:
     if not narrow:
         return ""
     if len(narrow) > 1:
-        others = f" and {len(narrow) - 1:,} others stay"
+        others = (
+            " and one other stay" if len(narrow) == 2 else f" and {len(narrow) - 1:,} others stay"
+        )
     else:
         others = " stays"
     return f"in the float64 run, {narrow[0]}{others} {results[narrow[0]].dtype}"

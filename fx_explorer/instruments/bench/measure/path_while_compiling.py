@@ -63,7 +63,7 @@ def describe_other_path(lines: dict[str, str]) -> str:
     named = [f"{line} calls {name}()" for line, name in list(lines.items())[:_LINES_NAMED]]
     more = len(lines) - len(named)
     if more:
-        named.append(f"{more:,} more lines ask, too")
+        named.append("one more line asks, too" if more == 1 else f"{more:,} more lines ask, too")
     return PATH_WHILE_COMPILING.format(lines=", ".join(named))
 
 

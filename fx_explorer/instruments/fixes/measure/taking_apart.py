@@ -282,7 +282,11 @@ def _set(value: Any) -> ObjectParts:
     simple = sorted(repr(element) for element in elements if _is_simple(element))
     hidden = [element for element in elements if not _is_simple(element)]
     facts = {"type": type_name(value), "length": len(elements), "elements": ", ".join(simple)}
-    unreadable = f"{len(hidden)} objects in a set, whose order changes" if hidden else ""
+    unreadable = (
+        f"{len(hidden)} object{'s' * (len(hidden) > 1)} in a set, whose order changes"
+        if hidden
+        else ""
+    )
     return ObjectParts(
         facts,
         tuple(attributes_beside_elements(value)),

@@ -275,8 +275,8 @@ class _Work:
         rows = self._candidates()
         if not 0 <= position < len(rows):
             raise UsageError(
-                f"{self._kernel.name} has {len(rows)} configurations, numbered from 0; "
-                f"there is no {position}"
+                f"{self._kernel.name} has no configuration {position}: they are numbered from 0 "
+                f"to {len(rows) - 1}"
             )
         if rows[position].origin == "library":
             raise UsageError(NOTHING_TO_BUILD)

@@ -334,7 +334,7 @@ def backend_facts(reader: SessionReader) -> Iterator[Fact]:
         text = f"{failure.message[:1].upper()}{failure.message[1:]}."
         yield Fact("backend", "notice", text, view="backend")
     if len(wrong) > SHOWN_AT_MOST:
-        text = f"… and {len(wrong) - SHOWN_AT_MOST:,} more problems."
+        text = f"… and {counted(len(wrong) - SHOWN_AT_MOST, 'more problem')}."
         yield Fact("backend", "notice", text, view="console")
 
 

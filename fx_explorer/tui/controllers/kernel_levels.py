@@ -22,7 +22,7 @@ from fx_explorer.analysis.kernel_documents import (
 )
 from fx_explorer.analysis.linked_lines import Selection
 from fx_explorer.analysis.selected_nodes import is_call_of, library_at
-from fx_explorer.analysis.words import language_name
+from fx_explorer.analysis.words import counted, language_name
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer, BuildTask, Kernel, KernelBuild
 from fx_explorer.session import SessionReader
@@ -196,7 +196,8 @@ class KernelLevels:
         done = sum(row.state != "candidate" for row in rows)
         took = f"{time.monotonic() - began:.0f} s"
         if done < len(rows):
-            words = f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels."
+            configurations = counted(len(rows), "configuration")
+            words = f"{done} of {configurations} compiled … {took}, esc cancels."
         else:
             words = ""
         self._explorer.show_progress(words)

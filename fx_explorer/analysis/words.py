@@ -13,7 +13,6 @@ from fx_explorer import model
 IRREGULAR = {
     "recompile because": "recompiles because",
     "library": "libraries",
-    "launch": "launches",
     "entry": "entries",
     "more entry": "more entries",
     "copy": "copies",

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from fx_explorer.analysis.words import counted
 from fx_explorer.model import LEVELS, Kernel, KernelBuild, KernelLaunch, Level
 from fx_explorer.model.rows.kernels import NOT_KNOWN, Argument
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
@@ -455,7 +454,9 @@ def _argument(name: str, given: dict[str, Any]) -> Argument:
 
 
 def _format_function(function: Function, of_kernel: _OfKernel) -> str:
-    lines = [f"{function.row.name}: {counted(of_kernel.given.launches, 'launch')}"]
+    launches = of_kernel.given.launches
+    number = "1 launch" if launches == 1 else f"{launches:,} launches"
+    lines = [f"{function.row.name}: {number}"]
     if of_kernel.tuning:
         lines[0] += f", and {of_kernel.tuning.total():,} more for tuning"
     lines[0] += "."

@@ -115,7 +115,7 @@ async def test_experts_become_one_graph(
     assert trial.is_good, trial.reason
     assert trial.reason.startswith("1 break → 0; equal")
     assert "a call in which a selection is empty" in trial.reason
-    option = fixes["let the graph hold a size that is not known yet"]
+    option = fixes["put a size that is not known yet into the graph"]
     alone = await try_fix(request, option, before)
     assert (alone.verdict, alone.reason) == (
         "refused",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -187,6 +187,20 @@ CREATE INDEX bench_round_cell ON bench_round(cell);
 CREATE INDEX profile_time_kernel ON profile_time(kernel);
 """
 
+
+def index_sql(row_types: Collection[type]) -> dict[str, str]:
+    """Return name → statement of the indexes of some tables."""
+    tables = {TABLES[row_type] for row_type in row_types}
+    return {name: sql for name, table, sql in _indexes() if table in tables}
+
+
+def _indexes() -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each index, its table, and its statement."""
+    for sql in INDEX_SQL.strip().splitlines():
+        _, _, name, _, columns_of_table = sql.rstrip(";").split(" ", 4)
+        yield name, columns_of_table.partition("(")[0], sql.rstrip(";")
+
+
 _PRIMARY_KEYS: dict[type, str] = {
     model.Edge: "consumer, producer",
     model.Link: "child, parent",
@@ -353,8 +367,9 @@ def columns_of(row_type: type, rows: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def _have_keys(column: Sequence[object]) -> bool:
-    """Return whether a column has a key of a well-known form: one look at all of it."""
-    whole = "\n".join(value for value in column if isinstance(value, str))
+    """Return whether a column has a key of a well-known form: one look at each text in it."""
+    texts = {value for value in column if isinstance(value, str)}
+    whole = "\n".join(texts)
     return without_known_keys(whole) != whole
 
 

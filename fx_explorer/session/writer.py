@@ -78,6 +78,9 @@ _OF_AN_ATTEMPT = (
 """Rows that belong to one attempt at a compilation."""
 
 
+_OF_NODES = (model.Node, model.Edge, model.Link, model.LineNode)
+"""The rows of which a session has most."""
+
 MOST_NUMBERS = 4_096
 """Number of shared texts, such as names of modules, whose numbers are cached."""
 
@@ -188,6 +191,20 @@ class SessionWriter:
                 self._db.execute(statement)
         self._db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
         self.set_meta("schema_version", schema.SCHEMA_VERSION)
+
+    def drop_indexes(self) -> None:
+        """Do without the indexes of nodes and links until ``create_indexes``, which makes them in
+        half the time when all rows are there. Until then nobody should read the session.
+        """
+        with self.transaction():
+            for name in schema.index_sql(_OF_NODES):
+                self._db.execute(f"DROP INDEX {name}")
+
+    def create_indexes(self) -> None:
+        """Make the indexes that ``drop_indexes`` dropped."""
+        with self.transaction():
+            for statement in schema.index_sql(_OF_NODES).values():
+                self._db.execute(statement)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fx_explorer.model import Frame
 from fx_explorer.torch_texts import bounded
@@ -270,35 +270,72 @@ def inputs_in(text: str, known: dict[str, int]) -> tuple[str, ...]:
     return tuple(names)
 
 
-@dataclass(slots=True)
 class PrintedGraph:
-    """A graph that was read."""
+    """A graph that was read.
 
-    name: str
-    """The name of its class: ``GraphModule``, ``true_graph_0``."""
-    nodes: list[PrintedNode] = field(default_factory=list)
-    children: list[PrintedGraph] = field(default_factory=list)
-    unread: int = 0
-    """Lines that could not be read."""
+    It goes from one process to another by column: tens of thousands of tuples take four times as
+    long, and most who ask want some of the columns.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        nodes: Iterable[PrintedNode] = (),
+        children: Iterable[PrintedGraph] = (),
+        unread: int = 0,
+    ) -> None:
+        self.name = name
+        """The name of its class: ``GraphModule``, ``true_graph_0``."""
+        self.children = list(children)
+        self.unread = unread
+        """Lines that could not be read."""
+        self._nodes: list[PrintedNode] | None = list(nodes)
+        self._columns: tuple[Sequence[Any], ...] | None = None
+        self._edges: list[tuple[int, int]] | None = None
+
+    @property
+    def nodes(self) -> list[PrintedNode]:
+        """Return the nodes. They are not changed once a column was asked for."""
+        if self._nodes is None:
+            self._nodes = [*map(PrintedNode._make, zip(*self._all_columns(), strict=True))]
+        return self._nodes
+
+    def column(self, name: str) -> Sequence[Any]:
+        """Return a field of all nodes."""
+        return self._all_columns()[PrintedNode._fields.index(name)]
+
+    def _all_columns(self) -> tuple[Sequence[Any], ...]:
+        if self._columns is None:
+            columns = zip(*self.nodes, strict=True)
+            self._columns = tuple(columns) or ((),) * len(PrintedNode._fields)
+        return self._columns
+
+    def edges(self) -> list[tuple[int, int]]:
+        """Return (producer, consumer) positions of every use."""
+        if self._edges is None:
+            position = {name: at for at, name in enumerate(self.column("name"))}
+            self._edges = []
+            for consumer, inputs in enumerate(self.column("inputs")):
+                for name in inputs:
+                    self._edges.append((position[name], consumer))
+        return self._edges
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the nodes by column: tens of thousands of tuples take four times as long."""
-        columns = [*zip(*self.nodes, strict=True)]
-        return _of_columns, (self.name, columns, self.children, self.unread)
-
-    def edges(self) -> Iterator[tuple[int, int]]:
-        """Yield (producer, consumer) positions of every use."""
-        position = {node.name: i for i, node in enumerate(self.nodes)}
-        for consumer, node in enumerate(self.nodes):
-            for name in node.inputs:
-                yield position[name], consumer
+        edges = array("l", [position for edge in self.edges() for position in edge])
+        return _of_columns, (self.name, self._all_columns(), edges, self.children, self.unread)
 
 
 def _of_columns(
-    name: str, columns: list[tuple[object, ...]], children: list[PrintedGraph], unread: int
+    name: str,
+    columns: tuple[Sequence[Any], ...],
+    edges: array[int],
+    children: list[PrintedGraph],
+    unread: int,
 ) -> PrintedGraph:
-    nodes = [*map(PrintedNode._make, zip(*columns, strict=True))]
-    return PrintedGraph(name, nodes, children, unread)
+    graph = PrintedGraph(name, (), children, unread)
+    graph._nodes, graph._columns = None, columns
+    graph._edges = list(zip(edges[::2], edges[1::2], strict=True))
+    return graph
 
 
 _CLASS = re.compile(r"(?P<indent> *)class (?P<name>\S+?)\(torch\.nn\.Module\):")

@@ -108,14 +108,15 @@ def _replayed(
     symbols = symbol_values(reader)
     wrapper = read_wrapper(reader.text(code.text), code.language)
     names = argument_names(wrapper.entry)
-    by_name = {node.name: node for node in reader.nodes(graph)}
+    of_graph = reader.nodes(graph)
+    by_name = {node.name: node for node in of_graph}
     nodes = {name: node for name, node in by_name.items() if node.op == "placeholder"}
     if nodes and not names:
         raise UnreadableCode("its output code takes no arguments, but the graph does")
     sizes = {**symbols, **_numbers(nodes.values(), symbols)}
     calls = {
         line: _with_most_workspace(call, by_name, sizes)
-        for line, call in _calls(reader, code).items()
+        for line, call in _calls(reader, code, of_graph).items()
     }
     device = _usual_device(nodes.values())
     arguments = [_argument(name, nodes.get(name), sizes) for name in names]
@@ -222,13 +223,18 @@ def _operand(node: model.Node, sizes: Mapping[str, int]) -> Operand:
     return Operand(shape, node.dtype, _device(node))
 
 
-def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, WrapperKernelCall]:
-    """Return the kernel calls of a wrapper by line, with their nodes."""
+def _calls(
+    reader: SessionReader, code: model.Artifact, of_graph: Iterable[model.Node]
+) -> dict[int, WrapperKernelCall]:
+    """Return the kernel calls of a wrapper by line, with their nodes, nearly all of which are
+    ``of_graph``.
+    """
     rows = calls_in_output_code(reader, code.id)
     kernels = {artifact for _, _, artifact, _ in rows if artifact}
     by_line, by_call, of_all = _node_ids(reader, code, kernels)
     wanted = set[int]().union(*by_line.values(), *by_call.values(), *of_all.values())
-    nodes = {node.id: node for node in reader.by_ids(model.Node, wanted)}
+    nodes = {node.id: node for node in of_graph}
+    nodes |= {node.id: node for node in reader.by_ids(model.Node, wanted - nodes.keys())}
     document = artifact_document(code)
     workspaces = {row.call: row for row in reader.rows(model.LibraryWorkspace)}
     calls = {}

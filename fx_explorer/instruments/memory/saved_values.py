@@ -20,6 +20,7 @@ from fx_explorer.model.rows.graph import BUDGET
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names, source_paths
+from fx_explorer.session.queries.nodes import users_by_node
 from fx_explorer.session.reader import answered_once
 
 
@@ -75,15 +76,27 @@ def _values(reader: SessionReader, rows: Sequence[model.SavedTensor]) -> list[Sa
     paths = source_paths(reader)
     nodes = reader.by_ids(model.Node, (row.producer for row in rows))
     producers = {node.id: node for node in nodes}
+    consumers = _consumers(reader, rows)
     first: dict[tuple[int, str], model.SavedTensor] = {}
     values = []
     for row in rows:
         earlier = first.setdefault(storage_of(row), row)
-        value = _value(reader, row, producers.get(row.producer), names, paths)
+        producer = producers.get(row.producer)
+        value = _value(reader, row, producer, consumers.get(row.consumer, ()), names, paths)
         if earlier.name != row.name:
             value = replace(value, shares_with=earlier.name, shares_with_row=earlier.id)
         values.append(value)
     return values
+
+
+def _consumers(
+    reader: SessionReader, rows: Iterable[model.SavedTensor]
+) -> dict[int, list[model.Node]]:
+    """Return input of a backward → the nodes that take it."""
+    users = users_by_node(reader, {row.consumer for row in rows if row.consumer})
+    wanted = set[int]().union(*users.values())
+    nodes = {node.id: node for node in reader.by_ids(model.Node, wanted)}
+    return {given: [nodes[user] for user in ids if user in nodes] for given, ids in users.items()}
 
 
 def _rows(reader: SessionReader) -> list[model.SavedTensor]:
@@ -101,13 +114,10 @@ def _value(
     reader: SessionReader,
     row: model.SavedTensor,
     producer: model.Node | None,
+    consumers: Sequence[model.Node],
     names: dict[int, str],
     paths: dict[int, str],
 ) -> SavedValue:
-    if row.consumer:
-        consumers = reader.by_ids(model.Node, reader.users(row.consumer))
-    else:
-        consumers = []
     value = SavedValue(
         saved=row,
         compilation=names.get(row.compilation, ""),

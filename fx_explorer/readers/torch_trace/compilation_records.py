@@ -32,7 +32,7 @@ from fx_explorer.model import (
 from fx_explorer.model.rows.observation import CACHE_OFF
 from fx_explorer.readers.torch_trace.option_records import OptionRecords
 from fx_explorer.readers.torch_trace.places import Places
-from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.readers.torch_trace.records import NOWHERE, Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.reports import OF_BACKWARD, error_of_frame, failed_stage
 from fx_explorer.torch_texts.torch_names import LARGE_METRICS, STAGE_OF_EVENT
@@ -322,7 +322,8 @@ class Compilations:
         part = record.subgraph or self.parts.get(self.id(record), "")
         title = f"{title} · {part}" if part else title
         lines = text.removesuffix("\n").count("\n") + 1
-        stays = self.leaves_texts and text is record.payload and len(text) > SHORT
+        is_in_log = text is record.payload and record.place is not NOWHERE
+        stays = self.leaves_texts and is_in_log and len(text) > SHORT
         if stays:
             text_id = self._writer.text_elsewhere(record.place)
         else:

@@ -169,7 +169,8 @@ class DynamoRecords:
         self._writer.add_all(rows.values())
 
     def _guards(self, record: Record) -> None:
-        text = record.payload.strip("\n")
+        record = record.stripped()
+        text = record.payload
         compilation = self._compilations.id(record)
         self._compilations.add_artifact(record, "guard_tree", "dynamo", "guard tree", "text", text)
         self._writer.add_all(self._checks(compilation, record.parse(read_guards)))

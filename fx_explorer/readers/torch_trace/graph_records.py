@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import lru_cache
+from itertools import count
 from typing import TypeAlias
 
 from fx_explorer.model import (
@@ -163,7 +164,7 @@ class GraphRecords:
         if not graphs:
             raise ValueError("a graph without a class")
         graph, whole = graphs[0], self._whole(compilation)
-        inputs = tuple(node.name for node in graph.nodes if node.op == "placeholder")
+        inputs = _inputs(graph)
         part = record.subgraph or self._compilations.parts.get(compilation, "")
         if is_bucket_label(part):
             whole.go_to(part)
@@ -187,7 +188,7 @@ class GraphRecords:
             self._name_after_lines(record, graph)
         row = Graph(0, compilation, stage, direction, name, label=whole.bucket)
         placed = self._add_graph(graph, row, is_backward=direction == "backward")
-        ids = {node.name: placed.first_node + at for at, node in enumerate(graph.nodes)}
+        ids = dict(zip(graph.column("name"), count(placed.first_node), strict=False))
         if name:
             return
         known.keep(stage, direction, graph, ids)
@@ -227,8 +228,9 @@ class GraphRecords:
         return self._compilations.id(record)
 
     def _name_after_lines(self, record: Record, graph: PrintedGraph) -> None:
-        frames = [node.frame for node in graph.nodes if node.frame]
-        self._compilations.name_after(record, self._places.user_frame(frames[:1]))
+        first = next(filter(None, graph.column("frame")), None)
+        if first is not None:
+            self._compilations.name_after(record, self._places.user_frame((first,)))
 
     def _link_inputs(
         self, known: GraphsOfCompilation, stage: Stage, text: str, inputs: dict[str, int]
@@ -257,7 +259,7 @@ class GraphRecords:
 
     def _add_graph(self, graph: PrintedGraph, row: Graph, is_backward: bool) -> Graph:
         self.unread_lines += graph.unread
-        calls = sum(node.op.startswith("call_") for node in graph.nodes)
+        calls = sum(op.startswith("call_") for op in graph.column("op"))
         placed = self._writer.add_graph_of_columns(
             Graph(
                 0,
@@ -283,23 +285,23 @@ class GraphRecords:
 
     def _columns(self, graph: PrintedGraph, *, is_backward: bool) -> list[Sequence[object]]:
         """Return a column for each field of ``Node``."""
-        nodes, count = graph.nodes, len(graph.nodes)
-        if not nodes:
+        by_name: dict[str, Sequence[object]] = {}
+        for name in PrintedNode._fields:
+            by_name[name] = graph.column(name)
+        length = len(by_name["name"])
+        if not length:
             return [()] * len(fields(Node))
-        by_name: dict[str, Sequence[object]] = dict(
-            zip(PrintedNode._fields, zip(*nodes, strict=True), strict=True)
-        )
-        places = [self._place(node.frame) for node in nodes]
+        places = map(self._place, graph.column("frame"))
         by_name["stack"], by_name["file"], by_name["line"] = zip(*places, strict=True)
-        by_name["is_backward"] = [is_backward] * count
-        by_name["is_view"] = [_computes_nothing(node.op, node.target) for node in nodes]
+        by_name["is_backward"] = [is_backward] * length
+        by_name["is_view"] = [*map(_computes_nothing, graph.column("op"), graph.column("target"))]
         children = {child.name for child in graph.children}
         if children:
             by_name["subgraph_names"] = _called_graphs(graph, children)
         columns: list[Sequence[object]] = []
         for field_of_node in fields(Node):
             filled_in = 0 if field_of_node.default is MISSING else field_of_node.default
-            columns.append(by_name.get(field_of_node.name) or [filled_in] * count)
+            columns.append(by_name.get(field_of_node.name) or [filled_in] * length)
         return columns
 
     def _place(self, frame: Frame | None) -> tuple[int, int, int]:
@@ -344,6 +346,12 @@ class GraphRecords:
             for name, replaced in replaced_nodes(before, graph).items():
                 for replaced_name in replaced:
                     yield ids[name], parents[replaced_name], "replaced"
+
+
+def _inputs(graph: PrintedGraph) -> tuple[str, ...]:
+    """Return the names of a graph's inputs."""
+    pairs = zip(graph.column("name"), graph.column("op"), strict=True)
+    return tuple(name for name, op in pairs if op == "placeholder")
 
 
 def _links_of_inputs(text: str, traced: Sequence[int], ids: dict[str, int]) -> Iterator[LinkValues]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from fx_explorer.model import Direction, Kernel, KernelCall, LineNode, Link, Stage
+from fx_explorer.model import Direction, Frame, Kernel, KernelCall, LineNode, Link, Stage
 from fx_explorer.model.rows.graph import How
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords, LinkValues
@@ -22,7 +22,7 @@ from fx_explorer.torch_texts.output_code import (
     read_kernels,
     read_wrapper,
 )
-from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode
+from fx_explorer.torch_texts.printed_graph import PrintedGraph
 
 AOT = "AOTInductor"
 
@@ -293,18 +293,23 @@ class LibraryNodes:
         """``traced`` is the graph whose nodes the comments name, which torch traced ``graph``
         from.
         """
-        self._by_operator: dict[str, list[PrintedNode]] = {}
+        self._by_operator: dict[str, list[str]] = {}
         """Operator, with and without its overload → its nodes."""
+        self._by_line: dict[tuple[str, tuple[str, int]], list[str]] = {}
+        """Operator and line → its nodes there."""
         self._traced_lines: dict[str, tuple[str, int]] | None = None
         """Name of a traced node → its line; None without a traced graph."""
-        for node in graph.nodes if graph else ():
-            for operator in _operators_of(node.target):
-                self._by_operator.setdefault(operator, []).append(node)
+        for target, name, frame in _places_of_nodes(graph):
+            for operator in _operators_of(target):
+                self._by_operator.setdefault(operator, []).append(name)
+                if frame:
+                    at = operator, (frame.file, frame.line)
+                    self._by_line.setdefault(at, []).append(name)
         if traced is not None:
             self._traced_lines = {}
-            for node in traced.nodes:
-                if node.frame:
-                    self._traced_lines[node.name] = (node.frame.file, node.frame.line)
+            for _, name, frame in _places_of_nodes(traced):
+                if frame:
+                    self._traced_lines[name] = (frame.file, frame.line)
 
     def node_of_call(self, called: str, sources: Sequence[str]) -> str:
         """Return the only node with the operator of a call, else the only one of them on a line of
@@ -315,11 +320,18 @@ class LibraryNodes:
             operator = f"aten.{operator}"
         nodes = self._by_operator.get(operator, [])
         if len(nodes) > 1 and self._traced_lines is not None:
-            lines = {self._traced_lines.get(name) for name in sources}
-            nodes = [
-                node for node in nodes if node.frame and (node.frame.file, node.frame.line) in lines
-            ]
-        return nodes[0].name if len(nodes) == 1 else ""
+            lines = {self._traced_lines[name] for name in sources if name in self._traced_lines}
+            nodes = []
+            for line in lines:
+                nodes += self._by_line.get((operator, line), [])
+        return nodes[0] if len(nodes) == 1 else ""
+
+
+def _places_of_nodes(graph: PrintedGraph | None) -> Iterator[tuple[str, str, Frame | None]]:
+    """Yield target, name and line of each node."""
+    if graph is not None:
+        columns = graph.column("target"), graph.column("name"), graph.column("frame")
+        yield from zip(*columns, strict=True)
 
 
 @lru_cache(maxsize=4_096)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from fx_explorer.model import Frame, SourceFile, Stack
@@ -105,6 +106,7 @@ def is_library(path: str) -> bool:
     return bool(_LIBRARY.search(path))
 
 
+@lru_cache(maxsize=4_096)
 def is_torch(path: str) -> bool:
     return bool(_TORCH.search(path))
 

@@ -87,6 +87,8 @@ class LogReading:
 
     _ahead: ParsingProcess | None = None
 
+    _has_indexes = True
+
     _most_kept = 0
     """Maximum number of characters of texts that are kept until they are decoded."""
 
@@ -130,10 +132,12 @@ class LogReading:
         self._until_closed.callback(writer.close)
 
     def parse_ahead(self) -> None:
-        """Prepare for decoding at once when all is found: keep texts until then, and parse long
-        ones in a second process, where that is a gain.
+        """Prepare for decoding at once when all is found, before anybody reads the session: keep
+        texts until then, and parse long ones in a second process, where that is a gain.
         """
         self._most_kept = MOST_KEPT
+        self._writer.drop_indexes()
+        self._has_indexes = False
         if self._log != STANDARD_INPUT and is_long_and_plain(self._log):
             self._ahead = self._until_closed.enter_context(parsing_process(self._log))
 
@@ -262,6 +266,8 @@ class LogReading:
         id; 0: any.
         """
         self._decode_all(wanted)
+        if not self._has_indexes:
+            self._writer.create_indexes()
         with self._writer.transaction():
             self._writer.set_meta("outcome", Outcome("finished").to_json())
 

@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 from fx_explorer.session.elsewhere import TextPlace
@@ -192,6 +192,25 @@ class Record:
             if name:
                 return str(name)
         return self.kind
+
+    def stripped(self) -> Record:
+        """Return the record without empty lines around its text."""
+        text = self.payload.strip("\n")
+        if len(text) == len(self.payload):
+            return self
+        return replace(self, payload=text, place=self._place_of(text))
+
+    def _place_of(self, stripped: str) -> TextPlace:
+        """Return the place of the text without the empty lines around it; nowhere, where not each
+        of its lines has only a tab before it.
+        """
+        whole, plain = self.payload.encode(), stripped.encode()
+        if not plain or self.place.size - len(whole) - whole.count(b"\n") not in (1, 2):
+            return NOWHERE
+        before = 2 * whole.index(plain)  # each of these lines is a tab and its end
+        digest = hashlib.md5(plain, usedforsecurity=False).digest()
+        size = len(plain) + plain.count(b"\n") + 1
+        return TextPlace(self.place.offset + before, size, digest)
 
     def parse(self, parser: Callable[[str], ParsedT]) -> ParsedT:
         """Return what ``parser`` makes of the text, unless that was made ahead."""

@@ -8,9 +8,9 @@ nodes it matched (torch/_inductor/pattern_matcher.py, ``replace_with_graph``).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode
+from fx_explorer.torch_texts.printed_graph import PrintedGraph
 
 MOST_REPLACED = 64
 """Maximum number of nodes in whose place one is: the largest patterns of torch match about 30. More
@@ -22,10 +22,9 @@ def replaced_nodes(before: PrintedGraph, after: PrintedGraph) -> dict[str, list[
     """Return new node → the operations of the graph before in whose place it is, in their order;
     nodes for which none is found are left out.
     """
-    old = {node.name: node for node in before.nodes}
-    new = {node.name: node for node in after.nodes}
-    removed = {name for name, node in old.items() if name not in new and _is_call(node)}
-    made = {name for name, node in new.items() if name not in old and _is_call(node)}
+    old, new = _arguments(before), _arguments(after)
+    removed = {name for name in _calls(before) if name not in new}
+    made = {name for name in _calls(after) if name not in old}
     if not removed or not made:
         return {}
     replaced: dict[str, set[str]] = defaultdict(set)
@@ -39,17 +38,27 @@ def replaced_nodes(before: PrintedGraph, after: PrintedGraph) -> dict[str, list[
             removed_group, made_group = {result}, {name}
         for node in made_group:
             replaced[node] |= removed_group
-    order = {node.name: at for at, node in enumerate(before.nodes)}
+    order = {name: at for at, name in enumerate(before.column("name"))}
     return {name: sorted(group, key=order.__getitem__) for name, group in replaced.items()}
 
 
-def _is_call(node: PrintedNode) -> bool:
-    return node.op.startswith("call_")
+Arguments = Mapping[str, tuple[str, ...]]
+"""Name of each node of a graph → the nodes that it takes."""
+
+
+def _arguments(graph: PrintedGraph) -> Arguments:
+    return dict(zip(graph.column("name"), graph.column("inputs"), strict=True))
+
+
+def _calls(graph: PrintedGraph) -> Iterator[str]:
+    for name, op in zip(graph.column("name"), graph.column("op"), strict=True):
+        if op.startswith("call_"):
+            yield name
 
 
 def _results_taken_instead(
-    old: Mapping[str, PrintedNode],
-    new: Mapping[str, PrintedNode],
+    old: Arguments,
+    new: Arguments,
     removed: Collection[str],
     made: Collection[str],
 ) -> list[tuple[str, str]]:
@@ -57,30 +66,31 @@ def _results_taken_instead(
     other.
     """
     pairs: dict[tuple[str, str], None] = {}
-    for name, node in new.items():
-        if name not in old or len(old[name].inputs) != len(node.inputs):
+    for name, arguments in new.items():
+        before = old.get(name)
+        if before is None or before == arguments or len(before) != len(arguments):
             continue
-        for was, taken in zip(old[name].inputs, node.inputs, strict=True):
+        for was, taken in zip(before, arguments, strict=True):
             if was in removed and taken in made:
                 pairs[taken, was] = None
     return list(pairs)
 
 
-def _within(node: str, among: Collection[str], graph: Mapping[str, PrintedNode]) -> set[str]:
+def _within(node: str, among: Collection[str], graph: Arguments) -> set[str]:
     """Return a node and those among ``among`` from which its result is computed."""
     found = {node}
     pending = [node]
     while pending:
-        for source in graph[pending.pop()].inputs:
+        for source in graph[pending.pop()]:
             if source in among and source not in found:
                 found.add(source)
                 pending.append(source)
     return found
 
 
-def _taken_by(group: Collection[str], graph: Mapping[str, PrintedNode]) -> set[str]:
+def _taken_by(group: Collection[str], graph: Arguments) -> set[str]:
     """Return the nodes outside a group that the nodes in it take."""
     taken: set[str] = set()
     for node in group:
-        taken.update(graph[node].inputs)
+        taken.update(graph[node])
     return taken.difference(group)

@@ -256,6 +256,19 @@ def neighbours_of(reader: SessionReader, nodes: Iterable[int], side: int) -> lis
     return reader.column(asked, json_list(nodes))
 
 
+def users_by_node(reader: SessionReader, nodes: Iterable[int]) -> dict[int, list[int]]:
+    """Return node → the nodes that take it as an argument, in the order of the graph."""
+    uses = reader.query(
+        "SELECT DISTINCT edge.producer, edge.consumer FROM json_each(?) AS wanted "
+        "CROSS JOIN edge ON edge.producer = wanted.value ORDER BY 2",
+        (json_list(nodes),),
+    )
+    users: dict[int, list[int]] = {}
+    for producer, consumer in uses:
+        users.setdefault(producer, []).append(consumer)
+    return users
+
+
 def edges_among(reader: SessionReader, nodes: Collection[int]) -> list[tuple[int, int]]:
     """Return (producer, consumer) for each edge that begins and ends at one of the nodes."""
     wanted = json_list(nodes)

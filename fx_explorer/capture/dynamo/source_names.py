@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 _LOCAL = re.compile(r"\bL\['([^'\n]{1,200})'\]")
@@ -27,6 +28,7 @@ def name_of_source(source: Any) -> str:
     return in_users_names(text)
 
 
+@lru_cache(maxsize=4_096)
 def in_users_names(text: str) -> str:
     """Return a source as the program writes it: ``L['self']._modules['fc']`` is ``self.fc``."""
     text = _BUILTIN.sub(r"\1", _GLOBAL.sub(r"\1", _LOCAL.sub(r"\1", text)))

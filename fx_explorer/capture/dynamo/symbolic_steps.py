@@ -181,9 +181,9 @@ class Attempt:
         stack = [(value, state_of(value)) for value in translator.stack]
         common = _common(call.stack, stack)
         step.popped = len(call.stack) - common
-        step.pushed = tuple(
-            describe_symbolic(value, is_guarded) for value, _ in stack[common:][-MOST_NAMES:]
-        )
+        pushed = stack[common:][-MOST_NAMES:]
+        if pushed:
+            step.pushed = tuple(describe_symbolic(value, is_guarded) for value, _ in pushed)
         call.stack = stack
         step.changed = _changed(call, translator.symbolic_locals, is_guarded)
 

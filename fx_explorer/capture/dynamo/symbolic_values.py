@@ -48,14 +48,19 @@ def state_of(value: Any) -> int:
     """Return a number that is another one when the words for a value may have changed, though it is
     the same object: a lazy one that was looked at, a list that grew.
     """
-    kind = _KINDS_WITH_STATE.get(type(value).__name__)
-    if kind is None:
+    kind = _state_field(type(value))
+    if not kind:
         return 0
     fields = value.__dict__
     if kind == "lazy":
         realized = fields["_cache"].vt
         return 0 if realized is None else 1 + state_of(realized)
     return len(fields[kind])
+
+
+@cache
+def _state_field(kind: type) -> str:
+    return _KINDS_WITH_STATE.get(kind.__name__, "")
 
 
 _KINDS_WITH_STATE: dict[str, str] = {

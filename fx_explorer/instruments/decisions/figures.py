@@ -47,6 +47,8 @@ class Explained:
     """How often the same was decided: in repeated layers, for one."""
     modules: tuple[str, ...] = ()
     """Paths of the modules of these operations."""
+    value: str = ""
+    """For a layout, the value: the user's name of an input, or the operation that makes it."""
 
 
 @dataclass
@@ -104,7 +106,10 @@ def explained_decisions(reader: SessionReader) -> list[Explained]:
             is_elsewhere = row.kind == "layout" and call != row.call
             is_elsewhere |= is_attention and call != calls_of_row[0]
             name = node.name if node else ""
-            found.setdefault(key, Explained(row, kernel, reason, line, is_elsewhere, name))
+            found.setdefault(
+                key,
+                Explained(row, kernel, reason, line, is_elsewhere, name, value=named.about),
+            )
             counts[key] += 1
             if node and node.module:
                 modules[key][node.module] = None

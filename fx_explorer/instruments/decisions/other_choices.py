@@ -38,7 +38,7 @@ def other_choices(reader: SessionReader, explained: Explained) -> list[OtherChoi
     nodes = {node.id: node.name for node in reader.by_ids(model.Node, {row.node, row.about} - {0})}
     choices: list[OtherChoice] = []
     if row.kind == "layout":
-        choices += _layouts(row, nodes.get(row.about, ""), direction)
+        choices += _layouts(row, nodes.get(row.about, ""), explained.value, direction)
     node = nodes.get(row.node, "")
     if node and row.texts.get("candidates"):
         choices += _candidates(row, node, explained.kernel, direction)
@@ -72,8 +72,9 @@ def why_no_other(explained: Explained) -> str:
 
 
 def _layouts(
-    row: model.KernelDecision, value: str, direction: model.Direction
+    row: model.KernelDecision, node: str, value: str, direction: model.Direction
 ) -> Iterator[OtherChoice]:
+    value = value.replace("The result of", "the result of") or node
     texts = row.texts
     to, before = _order(texts.get("to", "")), _order(texts.get("from", ""))
     rank = len(to or before)
@@ -88,9 +89,9 @@ def _layouts(
         orders.setdefault((3, 0, 2, 1), "the channels next to each other")
     kept = before if row.outcome == "copied" else to
     for order, detail in orders.items():
-        if value and len(order) > 1 and order != kept:
+        if node and len(order) > 1 and order != kept:
             name = words_for_order(order).removesuffix(" order").removeprefix("the order ")
-            changes = Changes(layouts=(LayoutChange(value, order, direction),))
+            changes = Changes(layouts=(LayoutChange(node, order, direction),))
             yield OtherChoice(name, f"{value} in {words_for_order(order)}", detail, changes)
     if texts.get("channels_last") == "True":
         yield _option(

@@ -19,6 +19,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.output.formats import json_text, text_of
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.terminal import print_fitted, width_for
+from fx_explorer.session.file_names import in_file
 from fx_explorer.trials import forking_worker
 from fx_explorer.variant_trials import VariantTrial, describe_sides, trial_as_json
 
@@ -130,7 +131,8 @@ def _print_decisions(reader: SessionReader, arguments: argparse.Namespace) -> No
     for number, explained in shown:
         about = f"{explained.decision.kind}: {explained.reason.kind}"
         names = _names_of(choices[number])
-        table.append((str(number), about, explained.kernel.name, names))
+        line = in_file(*explained.line) if explained.line else ""
+        table.append((str(number), about, explained.kernel.name, line, names))
     if table:
         sys.stdout.write(text_of(["", Table(_COLUMNS, table)], width_for(sys.stdout)))
 
@@ -139,6 +141,7 @@ _COLUMNS = (
     Column("", is_number=True),
     Column("decision"),
     Column("kernel", narrowing="cut", least=16, priority=1),
+    Column("your line", narrowing="cut", least=12, priority=2),
     Column("other choices", narrowing="wrapped", least=20),
 )
 

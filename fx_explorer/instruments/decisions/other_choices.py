@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.other_variants import words_for_order
@@ -16,8 +16,11 @@ from fx_explorer.model import CandidateChange, Changes, LayoutChange
 from fx_explorer.model.setting_values import python_text
 from fx_explorer.session import SessionReader
 
-GATE: model.Gate = "post_grad"
+LOWERING: model.Gate = "post_grad"
 """The stage from which the graph is compiled again: lowering and code are all that is redone."""
+
+COMPILING: model.Gate = "partition"
+"""The stage for what Inductor reads before it lowers, and notes in the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class OtherChoice:
     """What is tried, for a menu: ``relu in channels_last, where it is made``."""
     detail: str
     changes: Changes
+    gate: model.Gate = LOWERING
+    """The stage from which the graph is compiled again."""
 
 
 def other_choices(reader: SessionReader, explained: Explained) -> list[OtherChoice]:
@@ -100,9 +105,9 @@ def _layouts(
             "convolutions keep the order that their input has",
         )
     if row.reason == "output":
-        yield _option(
-            "inductor.keep_output_stride", False, "results need not have the strides of eager mode"
-        )
+        detail = "results need not have the strides of eager mode"
+        option = _option("inductor.keep_output_stride", False, detail)
+        yield replace(option, gate=COMPILING)
 
 
 def _order(strides: str) -> tuple[int, ...]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import kernels_of_variant
-from fx_explorer.instruments.decisions.other_choices import GATE, OtherChoice
+from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.decisions.other_choices import OtherChoice
 from fx_explorer.model import CaptureRequest, Changes
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import HERE, Told, TrialWorker, ignore_message
@@ -31,7 +32,7 @@ async def try_choice(
     built and timed; with ``folder`` the session is kept there. Raises SessionWriteError when there
     is no room for a session.
     """
-    again = AskedAgain(*kernel, GATE)
+    again = AskedAgain(*kernel, choice.gate)
     asking = Asking(lambda _: choice.changes, "", partial(why_no_difference, kernel[1]))
     return await compile_again(
         request, again, asking, worker, measures=measures, tell=tell, folder=folder
@@ -54,7 +55,28 @@ def why_no_difference(
         return (
             "Inductor wrote the same code: it took this candidate itself, or has it not this time."
         )
+    counts = _candidates_of(reader, variant)
+    if counts:
+        return (
+            f"Inductor now has {counted(max(counts), 'candidate')} to choose from, and would time "
+            "them; without a build the first is taken, which is the library's. Try the others one "
+            "by one on this variant, or capture with --build."
+        )
     return "Inductor wrote the same code with it."
+
+
+def _candidates_of(reader: SessionReader, variant: model.Compilation) -> list[int]:
+    """Return how many candidates there were for each library call of a variant that is one of
+    several.
+    """
+    rows = reader.rows(model.KernelDecision, kind="library call", outcome="chosen")
+    graphs = {row.id for row in reader.rows(model.Graph, compilation=variant.id)}
+    nodes = {node.id: node for node in reader.by_ids(model.Node, {row.node for row in rows})}
+    return [
+        row.numbers.get("choices", 0)
+        for row in rows
+        if row.node in nodes and nodes[row.node].graph in graphs
+    ]
 
 
 def _code(

@@ -19,6 +19,7 @@ from fx_explorer.drawing.view_table import (
     shown_name,
 )
 from fx_explorer.instruments.decisions.figures import Explained, explained_decisions
+from fx_explorer.instruments.decisions.other_choices import other_choices, why_no_other
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.launched import measured_choices
 from fx_explorer.session import SessionReader
@@ -104,14 +105,26 @@ def _row(reader: SessionReader, explained: Explained) -> TableRow:
     )
     return TableRow(
         cells,
-        detail=partial(_detail, explained),
+        detail=partial(_detail, reader, explained),
         values={"times": float(explained.count)},
         find_place=partial(place_of_kernel, reader, kernel),
     )
 
 
-def _detail(explained: Explained) -> Detail:
-    return Detail("\n".join(explain(explained)))
+def _detail(reader: SessionReader, explained: Explained) -> Detail:
+    return Detail("\n".join([*explain(explained), _what_can_be_tried(reader, explained)]))
+
+
+def _what_can_be_tried(reader: SessionReader, explained: Explained) -> str:
+    choices = other_choices(reader, explained)
+    if not choices:
+        return f"Nothing to try: {why_no_other(explained)}"
+    words = [choice.words for choice in choices]
+    return f"c z tries {listed(dict.fromkeys(words), MOST_CHOICES)}."
+
+
+MOST_CHOICES = 4
+"""Maximum number of other choices that are named below the list."""
 
 
 def explain(explained: Explained) -> list[str]:

@@ -65,8 +65,6 @@ NO_DECISION = (
     "output code, to a node of a graph, or to a row of v z."
 )
 
-GATE_OF_CHOICES: Gate = "post_grad"
-
 KEPT_IN_VIEW = "The view of kernels that were not fused (v y) keeps this result."
 
 
@@ -377,7 +375,7 @@ class Variants:
 
         command = Command(
             "again",
-            gate=GATE_OF_CHOICES,
+            gate=choice.gate,
             compilation=compilation.name,
             direction=kernel.direction,
             changes=choice.changes,

@@ -48,7 +48,7 @@ def state_of(value: Any) -> int:
     """Return a number that is another one when the words for a value may have changed, though it is
     the same object: a lazy one that was looked at, a list that grew.
     """
-    kind = _state_field(type(value))
+    kind = _state_field(cast("Any", type(value)))
     if not kind:
         return 0
     fields = value.__dict__

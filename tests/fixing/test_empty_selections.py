@@ -119,7 +119,7 @@ async def test_experts_become_one_graph(
     alone = await try_fix(request, option, before)
     assert (alone.verdict, alone.reason) == (
         "refused",
-        "this break is gone, and then router.py:17 breaks the graph: which branch runs depends on "
+        "this break is gone, and then router.py:16 breaks the graph: which branch runs depends on "
         "a tensor's value, unknown at compile time",
     )
 

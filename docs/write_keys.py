@@ -20,7 +20,7 @@ of everything, `v` views, `c` compiling, `x` fixing and measuring, `o` going som
 grey. Ctrl+P, or `space space`, finds any command by name, and says why one does not apply now.
 
 A capital is the reverse of its small letter. A key does the same in every dialog: `n` and `N` go to
-the next and the one before, `r` runs or tries, `s` saves or writes, `y` copies, Tab goes to the
+the next and the previous, `r` runs or tries, `s` saves or writes, `y` copies, Tab goes to the
 other list, Escape and `q` close.
 
 Remap a key in [the configuration file](config.md). A key may be a

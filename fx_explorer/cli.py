@@ -246,9 +246,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 GARBAGE_LOOKED_FOR = (50_000, 50, 1000)
-"""Objects between two searches for garbage: a command makes hundreds of thousands that stay, and
-with Python's own 700 the searches took a seventh of the time of a report.
-"""
+"""Number of new objects after which Python's garbage collector runs."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -87,7 +87,7 @@ class Problem:
     evidence: tuple[str, ...] = ()
     """What in the session shows it, a sentence each."""
     explanation: str = ""
-    """Why it is so, for somebody who meets it for the first time."""
+    """Explanation for a reader who meets this for the first time."""
     remedies: tuple[str, ...] = ()
     """What can be done about it, a sentence each. They are shown as suggestions that were not
     tried.

@@ -1,6 +1,6 @@
 """This module compiles a graph of a session's program a second time with changes, against the
-compiler's own choice: the program is captured once more by a worker of its own, its graph is
-compiled again as asked, and both are held side by side.
+compiler's own choice: the program is captured again in a separate worker, its graph is compiled
+again as asked, and both are compared.
 
 What is asked, and why the code is not as asked, is known to the instrument that asks: fusions, and
 the other choices of a decision.

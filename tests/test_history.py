@@ -350,7 +350,7 @@ def test_two_captures_are_compared_by_their_numbers(project: Path, capsys: Print
         (["capture", "history:1"], "history:1 is captured already"),
         (["history", "forget"], "say which to forget: fx-explorer history forget N"),
         (["history", "forget", "2", "9"], "there is no history:9"),
-        (["history", "--all"], "--all and numbers are for forget"),
+        (["history", "--all"], "--all and numbers work only with forget"),
         (["history", "remove"], "history has no action 'remove'"),
     ],
 )

@@ -59,7 +59,7 @@ class FlameFrame:
 # those of some steps.
 
 HALF = 0.5
-"""Smallest share of these steps in a block at which the block counts as theirs."""
+"""A block belongs to these steps if they are at least this share of its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def _has_one(steps: range, wanted: Sequence[int]) -> bool:
 
 
 def _part_of(block: FlameBlock, wanted: Sequence[int]) -> float:
-    """Return which part of a block's time is of these steps."""
+    """Return the fraction of a block's time that these steps take."""
     all_s: list[float] = []
     wanted_s: list[float] = []
     for frame in block.frames:

@@ -72,7 +72,7 @@ class LinkQueries:
 
 
 class LinkTables:
-    """Has all links of a session in memory, as they were when it was made."""
+    """Holds all links of a session in memory, as of the time this object was made."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._children: dict[int, list[int]] = defaultdict(list)

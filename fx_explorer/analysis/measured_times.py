@@ -49,8 +49,8 @@ def run_time(duration_s: float) -> str:
 
 
 MAX_SPREAD = 0.3
-"""Largest share of a time that may vary from call to call, or be missing from the sum of its parts.
-Above it, the parts are not shown.
+"""Maximum fraction of a time that may vary from call to call, or be missing from the sum of its
+parts. Above it, the parts are not shown.
 """
 
 IDLE = "measure again when the machine is idle"

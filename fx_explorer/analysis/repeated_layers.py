@@ -41,8 +41,8 @@ MOST_GROUPS = 3
 """Maximum number of differences in a sentence on all layers."""
 
 NEARLY_EVERY = 0.7
-"""Share of the layers, three at least, that must have different numbers at one place for these to
-belong to the layers.
+"""Fraction of the layers (at least three layers) that must have different numbers at one place, for
+the numbers to belong to the layers.
 """
 
 OF_SEEDS = ("inductor_lookup_seed",)
@@ -159,7 +159,7 @@ class _Line(NamedTuple):
 
 
 class _LayerText:
-    """A layer, written so that layers which do the same are the same."""
+    """Text of a layer, equal for layers that do the same."""
 
     def __init__(self, layer: Layer, nodes_by_name: Mapping[str, model.Node]) -> None:
         self.nodes = layer.nodes

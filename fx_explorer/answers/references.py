@@ -51,7 +51,9 @@ def _ending(reader: SessionReader) -> str:
 
 
 def text_number(document: Document) -> str:
-    """Return what stands for a text where several have one name: ``7`` for a graph, ``text7``."""
+    """Return the number that identifies a text among several of one name: ``7`` for a graph, else
+    ``text7``.
+    """
     if document.kind == "graph":
         return str(document.id)
     beginning = "file" if document.kind == "source" else "text"

@@ -122,8 +122,8 @@ def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...
 
 
 def _input(node: torch.fx.Node, inputs: list[int], held: Mapping[str, int]) -> Found:
-    """Return the input of the traced graph, or the tensor held by its module, that an input
-    corresponds to, according to AOTAutograd.
+    """Return the input of the traced graph, or the tensor in its module, that corresponds to an
+    input according to AOTAutograd.
     """
     description = node.meta.get("desc")
     # It may be one of the tensors in a tensor subclass.

@@ -45,9 +45,7 @@ TAKE_NO_SESSION = ("capture", "run", "dynamic")
 """Commands that compile their target, and take no session in its place."""
 
 SHOW_PACKAGES = ("explore", "capture", "report", "ask", "graph", "diff")
-"""Commands that have something to say of a package of AOTInductor. The others need a graph, or call
-the program.
-"""
+"""Commands that accept an AOTInductor package. The others need a graph, or call the program."""
 
 
 def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> None:
@@ -333,13 +331,13 @@ def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> Non
 SHOW_LOGS = (
     "explore", "report", "ask", "check", "diff", "graph", "diagnose", "fix", "modules", "profile",
 )  # fmt: skip
-"""Commands that have something to say of a log."""
+"""Commands that accept a log."""
 
 SHOW_MEASURED = {
     "memory_snapshot": ("explore", "report", "ask", "memory"),
     "profile": ("explore", "report", "ask", "profile", "diagnose"),
 }
-"""Kind of what was measured without a program → commands that have something to say of it."""
+"""Kind of a measurement without a program → commands that accept it."""
 
 
 SHORT = ("directory", "torch_logs", "provenance", "memory_snapshot", "profile")

@@ -86,7 +86,7 @@ def add_condition_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-fallbacks",
         action="store_const",
         const=0,
-        help="no operator is a library call because Inductor generates no code for it",
+        help="Inductor generates code for every operator; none is a library call without need",
     )
     asked.add_argument(
         "--expect-fused",

@@ -458,7 +458,7 @@ def closing_line(checks: list[DoctorCheck]) -> str:
 
 CHECK = Path(fx_explorer.__file__).parent / "worker" / "gpu_check.py"
 TIMEOUT_S = 300
-ADVICE = "The checks after this one were not made; without it --gpu cannot be used."
+ADVICE = "This check failed, so the following ones were not made; --gpu cannot be used here."
 LAST = "machine code"
 """Name of the check that comes last; without it, the process ended too early."""
 

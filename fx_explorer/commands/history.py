@@ -112,7 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "forget":
         return _forget(history, project, arguments)
     if arguments.all or arguments.numbers:
-        raise UsageError("--all and numbers are for forget. To open one: fx-explorer history:17")
+        raise UsageError(
+            "--all and numbers work only with forget. To open one: fx-explorer history:17"
+        )
     captures = history.captures()
     if arguments.json:
         _print_json(captures, project, arguments.limit)

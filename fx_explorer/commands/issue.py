@@ -45,7 +45,7 @@ BUDGET_S = 900.0
 FOLDER = "issue-draft"
 
 TRACE = "torch_trace"
-"""Folder of torch's log of the program as it is."""
+"""Folder of torch's log of the unchanged program."""
 
 COLLECT_S = 120.0
 """Seconds that torch's own list of versions may take."""
@@ -229,7 +229,7 @@ VERSIONS: dict[Form, tuple[str, ...]] = {
 OF_TRANSFORMERS = (
     "\nCopy-and-paste the text below in your GitHub issue and FILL OUT the two last points.\n"
 )
-"""What transformers says to whoever runs its command."""
+"""Text that transformers' command prints for its user."""
 
 _NOT_INSTALLED = re.compile(r"No module named '(?P<module>\w+)'")
 

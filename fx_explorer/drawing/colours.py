@@ -34,8 +34,8 @@ def kernel_number(kernel: int) -> NumberPiece:
 
 
 def kernel_numbers(kernels: Sequence[int]) -> NumberPiece:
-    """Return the number of a kernel in its colour, or for several that of the first: ``3+``. It is
-    one piece, because each costs time in every painted row.
+    """Return the number of a kernel, in its colour; for several kernels the first one's, with a
+    plus: ``3+``. It is one piece, because each costs time in every painted row.
     """
     if not kernels:
         return "", "muted"

@@ -333,7 +333,7 @@ def flame_picture_svg(picture: FlamePicture) -> str:
 
 
 class _Chart:
-    """Draws the blocks, and the axis of time below them."""
+    """Draws the blocks, and the time axis below them."""
 
     def __init__(self, picture: FlamePicture, top: int) -> None:
         root = picture.root

@@ -29,7 +29,9 @@ OUTPUT = "output"
 INPUTS = ("placeholder", "get_attr")
 
 SIMILAR = 0.5
-"""Share of operations that two modules of unknown class must have in common to be layers."""
+"""Two modules of unknown class are layers if they have at least this fraction of operations in
+common.
+"""
 
 
 @dataclass(frozen=True, slots=True)

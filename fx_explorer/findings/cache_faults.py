@@ -25,7 +25,7 @@ SHOWN_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class BuiltRun:
-    """What a program did with the kernels built, as far as its user sees it."""
+    """The visible results of a program that ran with its kernels built."""
 
     ended: str
     """``finished``, or the first line of its error."""

@@ -94,8 +94,8 @@ class _Failed:
 
 
 def _of_one_cause(failed: Sequence[_Failed]) -> Finding:
-    """Return the functions that failed by one error as one finding. After an error Dynamo compiles
-    each function that the failed one calls by itself: the last is nearest to the cause.
+    """Return one finding for all functions that failed with the same error. After an error Dynamo
+    compiles each function that the failed one calls by itself: the last is nearest to the cause.
     """
     last = failed[-1]
     if len(failed) == 1:
@@ -234,9 +234,7 @@ _UNEXPECTED = re.compile(r"(?:Attribute|Key|Index|Assertion|Unbound|Name)\w*Erro
 
 
 def _unexplained(traceback: CompilerTraceback) -> str:
-    """Return that an error that nobody knows comes from torch's own code; empty where it does
-    not.
-    """
+    """Return a sentence that an unknown error comes from torch's own code; empty if it does not."""
     if traceback.raised_in and _UNEXPECTED.match(traceback.error):
         return (
             f"torch's own code raised it (torch/{traceback.raised_in}) unintentionally: most "

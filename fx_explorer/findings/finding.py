@@ -112,16 +112,14 @@ class Finding:
     evidence: tuple[str, ...] = ()
     """What in the session shows it: figures and the user's code, a sentence each."""
     explanation: str = ""
-    """Why it is so, for somebody who meets it for the first time."""
+    """Explanation for a reader who meets this for the first time."""
     remedies: tuple[Remedy, ...] = ()
     count: int = 1
     """Number of occurrences of the one cause."""
     cost: str = ""
     """What it costs, in a few words: ``12 s compiling``; empty where it is not known."""
     cost_s: float = 0.0
-    """Seconds that it costs, as far as they are known: findings of one urgency are ordered by
-    it.
-    """
+    """Known cost in seconds: findings of one urgency are ordered by it."""
     brief: str = ""
     """A shorter sentence for one line; empty where there is only ``text``."""
     version: str = ""

@@ -24,9 +24,7 @@ fusions.
 """
 
 LEAST_SHARE = 0.05
-"""Share of the bytes that all kernels move below which copies are no finding: less is not seen in a
-measurement.
-"""
+"""Copies are a finding from this fraction of all kernels' bytes on: less cannot be measured."""
 
 MOST_FINDINGS = 3
 

@@ -27,7 +27,7 @@ LEAST_BYTES = 1_000_000
 """Bytes below which two kernels are no finding: they stay in the caches of the machine."""
 
 LEAST_SHARE = 0.1
-"""Share of the estimated time of all kernels below which another order is no finding."""
+"""Another order is a finding from this fraction of the estimated time of all kernels on."""
 
 MOST_FINDINGS = 3
 

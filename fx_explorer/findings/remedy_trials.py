@@ -39,7 +39,9 @@ BUDGET_S = 900.0
 """Seconds after which no further remedy is tried."""
 
 FASTER = 0.8
-"""Share of the compile time below which a trial counts as faster: less is within the noise."""
+"""A trial counts as faster if it takes at most this fraction of the compile time: a smaller gain is
+within the noise.
+"""
 
 
 TOO_LONG = "it took too long and was stopped; --timeout allows more time"
@@ -50,12 +52,14 @@ ONLY_SOMETIMES = (
 )
 
 LEAST_COMPILED = 0.3
-"""Share of the operations in graphs below which another place of torch.compile does not help."""
+"""Another place of torch.compile helps only if at least this fraction of the operations is still in
+graphs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What the program did as it is."""
+    """Results of the unchanged program."""
 
     figures: SessionFigures
     refused: int
@@ -68,7 +72,7 @@ class Before:
 
 
 def before_trials(reader: SessionReader) -> Before:
-    """Return what a session has of the program as it is."""
+    """Return the results of the unchanged program from a session."""
     recorded = reader.meta("outcome")
     outcome = model.Outcome.from_json(recorded) if recorded else None
     return Before(

@@ -141,8 +141,8 @@ def _finding(
 
 
 def _cuda_graphs_setting(reader: SessionReader) -> model.OptionInForce | None:
-    """Return the setting whose only effect are CUDA graphs; None where there is none, or where a
-    mode that does more is in force as well.
+    """Return the setting whose only effect is CUDA graphs; None if there is none, or if a mode with
+    more effects is also in force.
     """
     for row in reader.rows(model.OptionInForce, name="compile.mode"):
         if _value(row) == REDUCE_OVERHEAD:

@@ -79,7 +79,7 @@ operators are in a kernel counts.
 
 
 def find_slow_kernels(reader: SessionReader) -> Iterator[Finding]:
-    """Yield kernels with a large share of the profile that are far from what the GPU can do."""
+    """Yield kernels that take a large part of the profile and are far below the GPU's limits."""
     figures = profile_figures(reader)
     limits = roof(reader)
     if figures is None or limits is None or not figures.profile.is_of_gpu:

@@ -142,7 +142,7 @@ class Study:
         self._tell(f"{part.name}: {state}: {text}")
 
     def _check_callable(self) -> None:
-        """Raise DoesNotApply for a program that cannot be called again and again."""
+        """Raise DoesNotApply for a program that cannot be called repeatedly."""
         if self._is_script:
             raise DoesNotApply("A script cannot be called repeatedly.")
         problem = why_not_measured(self.request)

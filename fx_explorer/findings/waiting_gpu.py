@@ -28,7 +28,7 @@ from fx_explorer.instruments.profile.join import (
 from fx_explorer.session import SessionReader
 
 MOSTLY = 0.5
-"""Smallest share of the time in which the GPU waits for calls of compiled code."""
+"""Minimum fraction of the time in which the GPU waits for calls of compiled code."""
 
 MOSTLY_COMPILED = 0.5
 """Smallest share of the GPU's work that is in compiled graphs."""
@@ -77,8 +77,8 @@ def find_waiting_gpu(reader: SessionReader) -> Iterator[Finding]:
 
 
 def _idle_for_something_else(reader: SessionReader, figures: ProfileFigures) -> Iterator[Finding]:
-    """Yield that the GPU is idle most of the time while the program does not call compiled code:
-    again and again, and not in one stall.
+    """Yield a finding if the GPU is idle most of the time, repeatedly, while the program does not
+    call compiled code.
     """
     names = {key_of_call(kernel.name) for kernel in reader.rows(model.Kernel)}
     longest, *others = sorted(figures.gaps, key=lambda gap: -gap.seconds)

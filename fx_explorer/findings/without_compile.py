@@ -51,7 +51,7 @@ compilations.
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """What a program did, as far as its user sees it."""
+    """The visible results of a program: its output and how it ended."""
 
     ended: str
     """``finished``, or the first line of its error."""

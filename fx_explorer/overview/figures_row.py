@@ -22,7 +22,7 @@ MOST_PARTS = 5
 
 @dataclass(frozen=True, slots=True)
 class FigureInRow:
-    """One figure, and what it is made of."""
+    """One figure, and its parts."""
 
     label: str
     value: str

@@ -192,7 +192,7 @@ def stages_table(reader: SessionReader) -> ViewTable:
 
 
 def _whole_way(reader: SessionReader) -> str:
-    """Return what became of the operations in all, as far as they were compiled."""
+    """Return a summary of all compiled operations and their results."""
     graphs = graphs_in_use(reader)
     calls = 0
     for graph in reader.rows(model.Graph, stage="dynamo"):

@@ -37,7 +37,7 @@ class HistoryRow:
     capture: KeptCapture
     target: str
     options: str
-    """How it was captured, as far as that is not the default: ``--gpu h100``."""
+    """Options of the capture that differ from the defaults: ``--gpu h100``."""
     figures: dict[str, int]
     """Numbers of graphs, graph breaks, recompiles and kernels; empty if they cannot be read."""
     result: str

@@ -191,7 +191,7 @@ def _facts(reader: SessionReader, waiting: Fact | None) -> list[Fact]:
 
 
 def _redacted(reader: SessionReader) -> Iterator[Fact]:
-    """Yield that the session is redacted, so that nobody takes its names for the program's."""
+    """Yield a note that the session is redacted, because its names are not the program's."""
     if reader.meta(REDACTED):
         yield Fact(
             "run",

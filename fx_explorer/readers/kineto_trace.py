@@ -33,7 +33,7 @@ template arguments.
 
 
 class NameTable:
-    """Names by number: a trace has the same few again and again."""
+    """Names by number: a trace repeats the same few."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

@@ -44,8 +44,8 @@ class CheckedTarget:
 
     @property
     def problem(self) -> str:
-        """Return why its numbers are of a part of the program; empty for a program that ran to its
-        end.
+        """Return why its numbers cover only a part of the program; empty for a program that ran to
+        its end.
         """
         if self.outcome is None:
             return "the capture has not ended: the session is incomplete"

@@ -124,7 +124,7 @@ def _decomposition(decomposed: model.Decomposed) -> Json:
 
 
 def decisions_of_whole_report(reader: SessionReader) -> Json:
-    """Return why kernels are as they are, those of repeated layers once."""
+    """Return the decisions about kernels, those of repeated layers once."""
     decisions = [each for each in explained_decisions(reader) if not each.is_elsewhere]
     return _counted_rows(decisions_of_report(decisions))
 

@@ -62,11 +62,11 @@ class Ablation:
 
     tried: tuple[VariationOutcome, ...]
     error: str = ""
-    """The traceback of the program as it is; empty where it raises none."""
+    """The traceback of the unchanged program; empty if it raises none."""
     is_script: bool = False
     """Whether only what it prints was compared, and not its results."""
     is_crash: bool = False
-    """Whether a signal ended the program as it is."""
+    """Whether a signal ended the unchanged program."""
     is_seeded: bool = False
     """Whether random numbers had a seed in every run, and were drawn as in eager mode, because the
     program prints what it draws.
@@ -81,7 +81,7 @@ class Ablation:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the program as it is was not run, so that nothing is known of it."""
+        """Return whether the unchanged program was not run, so that its results are not known."""
         return self.as_it_is is not None and self.as_it_is.result == "not tried"
 
     @property
@@ -115,8 +115,8 @@ class Ablation:
 
     @property
     def other_fault(self) -> VariationOutcome | None:
-        """Return the first backend that fails in another way than the program as it is, before the
-        one that fails as it does; None without one.
+        """Return the first backend that fails differently from the unchanged program, before the
+        one that fails in the same way; None without one.
         """
         faulty = self._faulty_backends
         if not faulty or faulty[0].stage == self.component:
@@ -228,9 +228,9 @@ class _Running:
         self._add(VariationOutcome(name, result, message, end.took_s, variation.stage))
 
     async def _compare_steadily(self, end: ProgramEnd) -> ProgramEnd:
-        """Leave out of the comparison what two runs of the program as it is print in different
-        ways. That may be what it draws at random, though eager mode prints the same each time (a
-        gradient that must be zero): so compare both with a seed.
+        """Exclude output that differs between two runs of the unchanged program from the
+        comparison. That may be what it draws at random, though eager mode prints the same each time
+        (a gradient that must be zero): so compare both with a seed.
         """
         if not self._eager.differing(end):
             return end

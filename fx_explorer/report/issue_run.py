@@ -125,7 +125,7 @@ class Eager:
         return [(line, expected) for line, expected in differing if expected not in self.unsteady]
 
     def without_unsteady(self, end: ProgramEnd, again: ProgramEnd) -> Eager:
-        """Return the runs with what two runs as it is print in different ways left out."""
+        """Return the runs without output that differs between two unchanged runs."""
         before = {expected: line for line, expected in self.differing(end)}
         after = {expected: line for line, expected in self.differing(again)}
         lines = {*before, *after}

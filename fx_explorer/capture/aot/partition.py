@@ -151,8 +151,8 @@ def _recording_compiler(
 
 
 def _is_ahead_of_its_time(recording: Recording, direction: Direction, error: Exception) -> bool:
-    """Return whether the failure is of a backward that torch would compile only when it runs.
-    Inspecting lowers it with the forward, which the program still needs, and never runs it.
+    """Return whether a backward failed that torch would compile only when it runs. Inspecting
+    lowers it with the forward, which the program still needs, and never runs it.
     """
     is_inspected = (
         direction == "backward"

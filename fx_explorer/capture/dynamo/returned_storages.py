@@ -172,7 +172,7 @@ class WatchedCalls:
         """Whether a graph was compiled during a forward whose first calls were not watched."""
         self._written = 0
         self._known: set[int] = set()
-        """Compilations whose graphs are in a forward that was written."""
+        """Compilations whose graphs belong to a forward that is already in the session."""
         # What a forked child's parent has returned is in the parent's session.
         os.register_at_fork(after_in_child=self._begin)
 

@@ -127,7 +127,7 @@ class _Counter:
         self._known: dict[tuple[int, torch.fx.Node, int], int] = {}
 
     def alike(self, pattern: Any, value: Any, skips: int) -> int:
-        """Return the operators of a part that are there at a node and its inputs."""
+        """Return the operators of a pattern's part that are present at a node and its inputs."""
         if not isinstance(value, torch.fx.Node):
             return 0
         key = id(pattern), value, skips

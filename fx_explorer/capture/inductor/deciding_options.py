@@ -141,7 +141,7 @@ def _parsed(condition: str) -> ast.Expression | None:
 
 
 def _is_pure(tree: ast.AST) -> bool:
-    """Return whether all calls in an expression are of functions that only tell something."""
+    """Return whether an expression only calls functions without side effects."""
     for node in ast.walk(tree):
         if isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom):
             return False

@@ -113,8 +113,8 @@ def place_of(frame: types.FrameType) -> str:
 
 
 def condition_of(frame: types.FrameType) -> str:
-    """Return the condition under which a function came to the line where it is, as torch's source
-    has it: that of the innermost ``if`` around the line; empty where there is none.
+    """Return the condition of the innermost ``if`` around the current line of a function, from
+    torch's source; empty without one.
     """
     code = frame.f_code
     return _condition(code.co_filename, code.co_firstlineno, frame.f_lineno)

@@ -351,8 +351,8 @@ def _unfused(
 
 
 def _is_read_by(scheduler: Any, name: str, node: Any) -> bool:
-    """Return whether a node is the only one that reads a buffer, so that nobody would need it in
-    memory if it were computed there.
+    """Return whether a node is the only reader of a buffer, so that the buffer could be computed
+    inside it.
     """
     buffer = scheduler.name_to_buf.get(name)
     if buffer is None or name in V.graph.get_output_names():

@@ -41,7 +41,7 @@ _REQUIRES = frozenset(
      "freeze_layout_with_exact_strides", "<genexpr>", "<listcomp>", "<lambda>", "tree_map",
      "tree_map_only", "apply"]
 )  # fmt: skip
-"""Functions that see to a layout for whoever asks for it."""
+"""Functions that give a value the layout that an operation needs."""
 
 
 class _Requiring(threading.local):

@@ -110,6 +110,6 @@ class LoweredKernels:
     nests: tuple[NestOfLoops, ...] = ()
     """The nodes of the scheduler that became loops of C++ kernels, in the order they run."""
     decisions: tuple[Decision, ...] = ()
-    """Why kernels are as they are, in the order in which it was decided."""
+    """Decisions about kernels, in the order in which they were made."""
     outputs: tuple[StoredOutput, ...] = ()
     """The outputs of the graph, in order; empty when code generation failed."""

@@ -59,7 +59,7 @@ _HANDLERS = frozenset(
      "wrapper", "inner", "output_node", "<lambda>", "<listcomp>", "__call__",
      "autotune_select_algorithm", "tree_map", "realize", "__post_init__"]
 )  # fmt: skip
-"""Functions that make a library call for whoever asks them."""
+"""Functions that make a library call for a lowering."""
 
 _BY_TARGET = ("call_function", "run_node")
 """Functions of GraphLowering that take a node's lowering, or none."""
@@ -393,7 +393,7 @@ def _why_no_template(asked: _Asked, condition: str) -> str:
 
 
 def _of_target(decision: Decision, asked: _Asked, frames: list[types.FrameType]) -> Decision:
-    """Return why the operator of a node is called as it is."""
+    """Return why the operator of a node is not lowered but called."""
     at = next((frame for frame in frames if frame.f_code.co_name in _BY_TARGET), None)
     is_of_node = at is not None and at.f_code.co_name == "run_node"
     if asked.unsupported and is_of_node:

@@ -1,5 +1,5 @@
 """This module makes the rows of the patterns that were tried at a node of a graph and were not
-applied: one for each node and failure, with the patterns that failed so.
+applied: one for each node and kind of failure, with the patterns that failed in this way.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MatchAttempt:
 
 
 def rows_of_attempts(attempts: Iterable[MatchAttempt]) -> list[NearMatch]:
-    """Return a row for each node and failure, with the patterns that failed so."""
+    """Return a row for each node and kind of failure, with the patterns that failed in this way."""
     by_node: dict[torch.fx.Node, dict[MatchFailure, list[MatchAttempt]]] = {}
     replaced: set[torch.fx.Node] = set()
     for attempt in attempts:

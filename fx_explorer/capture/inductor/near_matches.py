@@ -206,8 +206,8 @@ def _watched_trace_failure(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _entry_tried(application: _Application, pattern: Any, node: torch.fx.Node) -> Any:
-    """Return the entry of a pattern that is tried at a node; None for a pattern of somebody else's.
-    Torch tries the entries of a node in their order.
+    """Return the entry of a pattern that is tried at a node; None for a foreign pattern. Torch
+    tries the entries of a node in their order.
     """
     key = node.op, inductor_patterns.extract_target(node)
     entries = application.matcher.patterns.get(key, ())
@@ -274,8 +274,8 @@ class _WatchedCheck:
     def _why(
         self, application: _Application, attempt: MatchAttempt, trace: CheckTrace
     ) -> MatchFailure:
-        """Return why it said no: the pattern did not match with the shapes of the program, could
-        not be traced with them, or the check that somebody wrote said no.
+        """Return why the check failed: the pattern did not match with the program's shapes, could
+        not be traced with them, or its own function refused.
         """
         matched = tuple(node.name for node in attempt.match.nodes)
         if application.trace_error:

@@ -57,8 +57,8 @@ def is_of_user(file: str) -> bool:
 
 
 def written_check(entry: Any) -> Any:
-    """Return the check that somebody wrote for a pattern: that of a traced pattern is called by a
-    function inside ``register_replacement``.
+    """Return the user-written check of a pattern: a traced pattern's is called by a function inside
+    ``register_replacement``.
     """
     check = inspect.unwrap(entry.extra_check)  # without what watches it, while it is watched
     return _captured(check, "extra_check") or check

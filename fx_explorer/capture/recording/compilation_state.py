@@ -104,7 +104,8 @@ class Segment:
     partitioned.
     """
     subgraph: str = ""
-    """torch's name of the region (regional.py) that these graphs are of; empty for the whole graph.
+    """torch's name of the region (regional.py) that these graphs belong to; empty for the whole
+    graph.
 
     For a region, ``dynamo`` is the part of the forward or backward graph that was cut out, and
     ``aot`` the graph traced from it. Neither gets rows.

@@ -300,7 +300,7 @@ never comes.
 
 
 class EndlessReadError(RuntimeError):
-    """A line has read the content of a tensor without content again and again."""
+    """A line has repeatedly read a tensor without content."""
 
 
 class NoContentError(RuntimeError):

@@ -235,8 +235,9 @@ def _out_of_turn(turn: OutOfTurn) -> str:
     reader = f"{operation(turn.reader)} ({turn.reader.name})"
     return (
         f"Results may differ from PyTorch's: {operation(turn.write)} ({turn.write.name}) writes "
-        f"into memory that {reader} reads {when} it, and because segment {turn.segment} has one "
-        f"of them, the write may run {moved} than that. torch's partitioner looks at values only."
+        f"into memory that {reader} reads {when} it. Segment {turn.segment} contains only one of "
+        f"the two, so the write may run {moved} than the read. torch's partitioner looks at values "
+        "only."
     )
 
 

@@ -21,13 +21,13 @@ from fx_explorer.analysis.words import counted, listed, seconds, share
 from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures
 
 MUCH_AROUND = 0.3
-"""Smallest share of a call outside its kernels that a sentence mentions."""
+"""A sentence mentions the overhead outside the kernels from this fraction of a call on."""
 
 ENOUGH_ROUNDS, MOST_ROUNDS = 8, 30
 """Minimum (if the budget allows) and maximum number of rounds that a bench makes for each size."""
 
 BUSY = 0.3
-"""Share of all processors' time used by other programs, from which on a machine counts as busy."""
+"""A machine counts as busy if other programs use at least this fraction of all processors' time."""
 
 
 def verdict(figures: BenchFigures) -> list[str]:
@@ -215,8 +215,8 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
 
 
 def _over_sizes(name: str, figures: BenchFigures) -> Iterator[str]:
-    """Say from which size on a contender pays. Sizes are in the order in which they were asked
-    for.
+    """Return a sentence with the smallest size from which a contender pays. Sizes are in the order
+    in which they were asked for.
     """
     cells = [cell for cell in figures.of_contender(name) if cell.speed_up and not cell.is_wrong]
     if not cells:

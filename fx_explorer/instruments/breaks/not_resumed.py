@@ -82,9 +82,7 @@ def _text_of(reader: SessionReader, file: str) -> str:
 
 
 def _inside(blocks: tuple[ast.stmt, ...], kinds: tuple[type[ast.stmt], ...], file: str) -> str:
-    """Return a sentence on the innermost of the blocks that is of one of these kinds; empty without
-    one.
-    """
+    """Return a sentence on the innermost block of one of these kinds; empty without one."""
     of_kind = [block for block in blocks if isinstance(block, kinds)]
     if not of_kind:
         return ""

@@ -44,7 +44,9 @@ LEAST_S = 5e-5
 """Minimum number of seconds that a phase spends outside of its children for that to be shown."""
 
 SAME_TIME = 0.99
-"""Share of a phase's time from which the only phase that matters in it is not a row of its own."""
+"""A nested phase gets no separate row if it takes at least this fraction of the outer phase's
+time.
+"""
 
 BY_STAGE, BY_FUNCTION = "by stage", "by function"
 

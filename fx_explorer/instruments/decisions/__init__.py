@@ -1,3 +1,3 @@
-"""This package shows why kernels are as they are: library calls, copies and layouts, split
+"""This package shows why kernels are the way they are: library calls, copies and layouts, split
 reductions, tiles, vectors and threads.
 """

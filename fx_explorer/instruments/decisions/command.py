@@ -1,5 +1,5 @@
-"""This module is ``fx-explorer decisions X``: why kernels are as they are, and what another choice
-would bring.
+"""This module is ``fx-explorer decisions X``: why kernels are the way they are, and the effect of
+another choice.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Explained:
 
     decision: model.KernelDecision
     kernel: model.Kernel
-    """The kernel that is as it is because of it."""
+    """The kernel that this decision affects."""
     reason: DecisionReason
     line: Line | None
     """The user's line of the operation, for a layout that of the value; None where it has none."""
@@ -53,7 +53,7 @@ class Explained:
 
 @dataclass
 class _Calls:
-    """The calls of kernels, by what they are found by."""
+    """The calls of kernels, by their search keys."""
 
     kernels: dict[int, model.Kernel] = field(default_factory=dict)
     """Call → its kernel."""

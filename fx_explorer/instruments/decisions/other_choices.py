@@ -148,7 +148,9 @@ def _options(row: model.KernelDecision) -> Iterator[OtherChoice]:
         name, _, value = option.partition(" = ")
         if name.startswith(_PREFIX):
             short = f"inductor.{name.removeprefix(_PREFIX)}"
-            yield _option(short, value != "True", "Inductor's own check then calls no library")
+            yield _option(
+                short, value != "True", "Inductor's own check then does not choose the library call"
+            )
     for_outcome = _BY_OUTCOME.get((row.kind, row.outcome))
     if for_outcome is None and row.kind == "library call":
         for_outcome = _more_candidates(row)

@@ -33,7 +33,7 @@ class NamesInDecision:
 
 @dataclass(frozen=True, slots=True)
 class DecisionReason:
-    """Why something of a kernel is as it is."""
+    """The reason for a property of a kernel."""
 
     kind: str
     """In two words, for a column: ``autotuning off``."""

@@ -1,5 +1,5 @@
 """This module tries another choice at a decision against Inductor's own: the graph is compiled a
-second time with it, and both are held side by side.
+second time with it, and both are compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""View v z: why kernels are as they are, as Inductor decided it."""
+"""View v z: Inductor's decisions about kernels."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ MOST_SIZES = 4
 
 
 def differences_of_files(before: Path, after: SessionReader) -> Differences:
-    """Return the differences of two captures that have ended, each as far as both got."""
+    """Return the differences of two ended captures, for the stages that both reached."""
     with SessionReader(before) as earlier:
         then, now = extent_of(earlier, is_through=False), extent_of(after, is_through=False)
         return differences(earlier, after, extent_of_both(then, now))

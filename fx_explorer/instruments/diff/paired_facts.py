@@ -75,7 +75,7 @@ def _differing_parts(left: str, right: str) -> tuple[str, str]:
 
 
 def _closed(part: str) -> str:
-    """Return a part without the parenthesis of the call that it is the last argument of."""
+    """Return the last argument of a call without the call's closing parenthesis."""
     is_closed = part.count(")") <= part.count("(")
     return part if is_closed else part.removesuffix(")")
 
@@ -196,8 +196,8 @@ _NUMBERED = re.compile(r"\b(buf|op)\d+")
 
 
 def _missed_fusions(reader: SessionReader) -> dict[str, list[str]]:
-    """Return two kernels, by what they are called without their numbers → Inductor's reason for
-    not fusing them.
+    """Return two kernels, by their names without numbers → Inductor's reason for not fusing
+    them.
     """
     used = {use.kernel.id: use.kernel for use in kernel_uses(reader)}
     calls = {call.id: call.kernel for call in reader.rows(model.KernelCall)}

@@ -233,7 +233,7 @@ def _is_torch(path: str) -> bool:
 
 
 def _is_pythons(path: str) -> bool:
-    """Return whether a file is of Python's own library, which no program may change."""
+    """Return whether a file belongs to Python's standard library, which no program may change."""
     return bool(_OF_PYTHON.search(path))
 
 

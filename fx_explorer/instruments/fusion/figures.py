@@ -59,8 +59,8 @@ class Unfused:
     saved_s: float
     """Estimate of the seconds that one kernel for both would save; 0 where there is none."""
     time_from: str = ""
-    """What the estimate is from: ``by the data sheet of the GPU``, ``at the 21 GB/s measured
-    here``; empty where there is none.
+    """Source of the estimate: ``by the data sheet of the GPU``, ``at the 21 GB/s measured here``;
+    empty where there is none.
     """
 
     @property
@@ -137,7 +137,9 @@ def _pairs(reader: SessionReader) -> list[Unfused]:
 
 
 class _Dependencies:
-    """Which call reads what another one writes, as far as the pairs say it."""
+    """The dependencies between calls that the pairs show: which call reads the result of
+    another.
+    """
 
     def __init__(self, rows: Iterable[model.UnfusedPair]) -> None:
         self._readers: dict[int, list[int]] = {}

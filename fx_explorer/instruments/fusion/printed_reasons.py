@@ -50,7 +50,7 @@ class PrintedPair:
     place: Place
     """The line of the text that says so."""
     is_exact: bool
-    """Whether both are nodes as they were when all fusing had ended. Otherwise they are parts of
+    """Whether both nodes are in their final state, after all fusing. Otherwise they are parts of
     such nodes.
     """
 

@@ -1,5 +1,5 @@
 """This module has two kernels fused, or one taken apart, against Inductor's own choice: the program
-is captured once more, its graph is compiled a second time as asked, and both are held side by side.
+is captured once more, its graph is compiled a second time as asked, and both are compared.
 """
 
 from __future__ import annotations

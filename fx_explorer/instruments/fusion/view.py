@@ -222,8 +222,8 @@ def _detail(reader: SessionReader, pair: Unfused, count: int) -> Detail:
 
 
 def explain_pair(reader: SessionReader, pair: Unfused, count: int = 1) -> list[str]:
-    """Return the lines that say all about a pair: why it is apart, by whom that is said, what one
-    kernel would save, what would change it, and the outcome where that was tried.
+    """Return all facts about a pair, as lines: why it is not fused, the source of this reason, the
+    saving of one kernel, remedies, and the result of a trial.
     """
     row = pair.pair
     sentences = [pair.cause.text]

@@ -141,7 +141,7 @@ def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> s
 
 
 def _of_a_log(reader: SessionReader, kernel: model.Kernel) -> str:
-    """Describe how a kernel was configured, as far as a log says so."""
+    """Describe the configuration of a kernel that a log records."""
     options = describe_configuration(reader, kernel)
     built = f"It was built with {options}. " if options else ""
     return f"{built}{NOT_IN_LOG}"

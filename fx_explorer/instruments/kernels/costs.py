@@ -149,8 +149,8 @@ class KernelTimes:
         return 1.0
 
     def shares_of_calls(self, kernel: int) -> Mapping[int, float]:
-        """Return the share of each call of a kernel in its time, by the KernelCall; empty where all
-        take the same.
+        """Return KernelCall → its fraction of the kernel's time; empty if all calls take equally
+        long.
         """
         profiled_kernel = self._profiled.get(kernel)
         if profiled_kernel and profiled_kernel.seconds:

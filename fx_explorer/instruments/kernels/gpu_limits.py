@@ -241,7 +241,7 @@ class Occupancy:
 
     @property
     def share(self) -> float:
-        """Return the share of the warps that the multiprocessor can hold, from 0 to 1."""
+        """Return the occupancy: resident warps as a fraction of the maximum, from 0 to 1."""
         return self.warps / self.max_warps
 
 

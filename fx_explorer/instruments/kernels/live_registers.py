@@ -383,7 +383,7 @@ def architecture_of(sass: str) -> int:
 
 @lru_cache(maxsize=8)
 def is_known(sass: str) -> bool:
-    """Return whether a text is of an architecture whose control words are known."""
+    """Return whether the control words of a text's architecture are known."""
     return architecture_of(sass) in KNOWN_ARCHITECTURES
 
 

@@ -288,8 +288,8 @@ COLUMNS = (
 
 
 def kernel_cost(cost: KernelCost) -> dict[str, Any]:
-    """Return the line, the modules, the bytes and the time of all calls, and which version of its
-    function a kernel is of.
+    """Return a kernel's line, modules, version of its function, and the bytes and time of all its
+    calls.
     """
     line: dict[str, Any] | None = None
     if cost.lines:

@@ -191,7 +191,7 @@ class KernelRoofline:
 
     @property
     def kinds(self) -> list[str]:
-        """Return the kinds of number that the points are of, whose roofs are drawn."""
+        """Return the number types of the points; a roof is drawn for each."""
         return list(dict.fromkeys(point.kind for point in self.drawn))
 
 

@@ -74,7 +74,7 @@ TIME_TITLES: dict[TimeKind, str] = {
     "alone": "measured",
     "estimated": "estimate",
 }
-"""Title of the column of times, when all times are of one kind."""
+"""Title of the column of times, if all times are of one kind."""
 
 BELOW = "p k shows the levels below a Triton kernel, v c its configurations."
 

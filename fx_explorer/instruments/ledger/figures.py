@@ -287,7 +287,7 @@ UNTIMED_KINDS: tuple[LedgerKind, ...] = ("graph", "python", "break")
 """Kinds of steps in which operators may run that are not timed one by one."""
 
 UNTIMED = 0.05
-"""Share of a call in such steps, from which on a line without kernels may be in one of them."""
+"""From this fraction of a call in such steps on, a line without kernels may be in one of them."""
 
 UNKNOWN = SourceLine("", 0)
 

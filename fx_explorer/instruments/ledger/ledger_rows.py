@@ -153,7 +153,7 @@ def graph_of(step: LedgerStep) -> str:
 
 
 def describe_lines(entry: LedgerEntry) -> str:
-    """Return the line that a step is of, and how many others."""
+    """Return the line of a step, and the number of its other lines."""
     if not entry.lines:
         return ""
     first, _ = entry.lines[0]
@@ -196,7 +196,7 @@ MOST_GAPS, MOST_STEPS = 12, 3
 
 
 SOME = 0.02
-"""Share of a call from which on a sentence mentions a gap."""
+"""A sentence mentions a gap from this fraction of a call on."""
 
 
 @dataclass(frozen=True, slots=True)

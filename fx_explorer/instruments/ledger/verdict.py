@@ -40,7 +40,7 @@ SLOWER = 1.25
 HALF = 0.5
 
 ACCOUNTED = 0.95
-"""Share of a call from which on its steps count as adding up to it."""
+"""The steps count as adding up to a call from this fraction of it on."""
 
 
 def verdict(figures: LedgerFigures) -> list[str]:

@@ -133,7 +133,7 @@ class DevicePeak:
     failed: tuple[FailedAllocation, ...] = ()
 
     def kind_of(self, held: HeldAllocation) -> str:
-        """Return what it was allocated for, as far as its stack says it."""
+        """Return the purpose of an allocation, from its stack."""
         if held.kind == BEFORE and not self.events:
             return NOT_RECORDED
         return held.kind

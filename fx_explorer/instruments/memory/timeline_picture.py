@@ -25,7 +25,7 @@ from fx_explorer.instruments.memory.usage import TimelineRow, Usage, timeline
 from fx_explorer.instruments.memory.verdict import frame_of
 
 MOST_BARS = 400
-"""Maximum number of bars; in longer steps each is of several kernel calls."""
+"""Maximum number of bars; in longer steps, each bar stands for several kernel calls."""
 
 HEIGHT = 220
 """Pixels of the whole memory of the device that the step uses."""

@@ -125,8 +125,8 @@ def print_modules(listed: ModuleList) -> None:
 
 
 def barred(listed: ModuleList) -> str:
-    """Return the figure that is drawn as a bar: the one by which the rows are sorted, else the
-    time, else the first that any module has.
+    """Return the figure to draw as a bar: the sort column, else the time, else the first figure
+    that any module has.
     """
     wanted = (listed.sort, "time_s", "saved_bytes", "operations")
     return next((name for name in wanted if name and getattr(listed.whole, name)), "operations")

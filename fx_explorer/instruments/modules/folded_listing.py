@@ -149,7 +149,7 @@ def share_text(part: float, whole: float) -> str:
 
 
 ROUNDING = 1e-9
-"""Share of the whole below which a difference of sums is no time."""
+"""A difference of sums below this fraction of the whole is rounding, not time."""
 
 
 # as a table, and as JSON

@@ -201,8 +201,8 @@ RECOMPILES: dict[str, OptionWords] = {
 SIZES: dict[str, OptionWords] = {
     "dynamo.assume_static_by_default": OptionWords(
         "Specializes sizes unless they are marked dynamic.",
-        "dynamic=True of torch.compile sets it to false while a function compiles, "
-        "dynamic=False to true.",
+        "While a function compiles, torch.compile(dynamic=True) sets it to false, and "
+        "dynamic=False sets it to true.",
         {
             "true": "specialized, except for mark_dynamic and sizes that have changed",
             "false": "dynamic",

@@ -547,8 +547,8 @@ def _most_alike(
 
 
 def alike(call: ProfiledGraphCall, graph: CompiledGraph) -> float:
-    """Return the share of generated kernels, by name without its number, that both have, from 0 to
-    1. If neither has any, 1 for the same library calls in the same order, else 0.
+    """Return the fraction, from 0 to 1, of generated kernels that both have, by name without
+    number. If neither has any, 1 for the same library calls in the same order, else 0.
     """
     ran = Counter(without_number(ran.named.key) for ran in call.ran if not ran.named.is_library)
     calls = Counter(without_number(named.key) for named in graph.calls if not named.is_library)

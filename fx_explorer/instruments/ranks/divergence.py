@@ -68,8 +68,8 @@ def differing_ranks(rank_findings: Sequence[RankFinding]) -> tuple[int, ...]:
 
 
 def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
-    """Yield the differences by design between ranks that are otherwise alike: each aspect once, at
-    its first compilation.
+    """Yield the intended differences between equal ranks: each aspect once, at its first
+    compilation.
     """
     for aspect, parts in noted_parts(group).items():
         one, two = (RankGroup(part) for part in parts[:2])

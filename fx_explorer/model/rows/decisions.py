@@ -1,4 +1,4 @@
-"""This module has the row about a decision of Inductor's: why a kernel is as it is."""
+"""This module has the row about a decision of Inductor's: why a kernel is the way it is."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ class GraphRecords:
         self._writer.add_all(saved)
 
     def _compilation_of(self, record: Record, stage: Stage) -> int:
-        """Return the compilation that a graph is of, which may begin with it."""
+        """Return the compilation of a graph, which may begin with this graph."""
         if stage == "dynamo":
             before = self._compilations.id(record)
             self._compilations.graph_of_attempt(record)

@@ -192,7 +192,7 @@ class _Compile:
 
 @dataclass(slots=True)
 class _Pieces:
-    """The pieces into which vLLM cut one graph, as far as the log has been read."""
+    """vLLM's pieces of one graph, in the part of the log that has been read."""
 
     first: Record
     nodes: dict[str, int] = field(default_factory=dict)

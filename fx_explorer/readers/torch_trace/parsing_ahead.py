@@ -150,7 +150,7 @@ def _pipe() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _serve(texts: TextsOfLog, asks: BinaryIO, answers: BinaryIO) -> None:
-    """Parse what is asked for until nobody asks any more. Does not return."""
+    """Parse requests until no more arrive. Does not return."""
     try:
         end_by_signals()
         gc.disable()  # what is parsed has no cycles, and all else was inherited

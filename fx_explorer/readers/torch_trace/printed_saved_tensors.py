@@ -156,8 +156,8 @@ def _item_size(node: PrintedNode) -> int:
 def _kinds_of_inputs(
     forward: AotGraph, traced_inputs: Sequence[str]
 ) -> Iterator[tuple[str, SavedKind]]:
-    """Yield each input of the forward with whose it is, as far as the name of the input tells that
-    Dynamo gave it.
+    """Yield each input of the forward with its owner, if the name that Dynamo gave it shows the
+    owner.
     """
     described = {match["name"]: match for match in _INPUT.finditer(forward.text)}
     for node in forward.graph.nodes:

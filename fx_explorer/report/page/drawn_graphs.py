@@ -39,7 +39,7 @@ HEAT = (0.02, 0.1, 0.25, 0.5)
 NO_DIFFERENCE = BoxDifference()
 
 ROUNDING = 1e-9
-"""Share of the whole below which a sum differs from another by rounding alone."""
+"""Two sums are equal up to rounding if they differ by less than this fraction of the whole."""
 
 NO_NETWORKX = (
     "Graphs are drawn with networkx, which is not installed where this page was made: "

@@ -39,7 +39,7 @@ MOST_LINES = 150_000
 """Maximum number of lines of all texts; later texts are left out, and the page says how many."""
 
 LEAST_SHARE = 0.005
-"""Share of the kernels' time from which on it stands beside a line."""
+"""The time is shown beside a line from this fraction of the kernels' time on."""
 
 Ranges = tuple[tuple[int, int], ...]
 """First and last line (from 0) of each run of linked lines."""
@@ -55,7 +55,7 @@ class LinkedText:
     lines: list[str]
     """The lines as HTML, coloured and escaped."""
     weight: float = 0.0
-    """Share of the time of all kernels that its kernel takes; 0 where it is not known."""
+    """Fraction of all kernels' time that its kernel takes; 0 if it is not known."""
     marks: dict[int, str] = field(default_factory=dict)
     """Line (from 0) → its share of the kernels' time, in words."""
     events: dict[int, str] = field(default_factory=dict)

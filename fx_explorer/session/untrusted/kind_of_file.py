@@ -91,7 +91,7 @@ class FileKind:
 
     @property
     def is_of_export(self) -> bool:
-        """Return whether the file is of a kind that torch.export or AOTInductor saves."""
+        """Return whether torch.export or AOTInductor saves files of this kind."""
         return self.kind in ("exported_program", "aot_inductor")
 
 
@@ -252,7 +252,7 @@ def _binary(start: bytes) -> FileKind:
 
 
 def _kind_inside(start: bytes) -> FileKind | None:
-    """Return the kind of a file packed with gzip that is opened as it is; None for any other."""
+    """Return the kind of a gzip file that is opened without unpacking; None for any other."""
     if start.startswith(SQLITE_HEADER):
         return _PACKED_SESSION
     if _SNAPSHOT.match(start):

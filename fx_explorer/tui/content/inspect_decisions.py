@@ -31,7 +31,7 @@ MAY_CHANGE = "What may change it: "
 
 
 def why_entries(reader: SessionReader, place: Place, node: model.Node | None) -> list[Entry]:
-    """Return why the kernels of a place are as they are."""
+    """Return the decisions about the kernels of a place."""
     decisions = _distinct(decisions_at(reader, place, node))
     entries: list[Entry] = []
     for explained in decisions[:MOST]:

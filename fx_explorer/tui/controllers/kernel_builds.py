@@ -72,7 +72,7 @@ class KernelBuilds:
         """A second builder that starts at the same time would only make both slower."""
 
     def prepare(self) -> None:
-        """Start a builder before somebody asks for it, because it takes some seconds to start."""
+        """Start a builder early, because starting takes some seconds."""
         reader = self._services.explorer.reader
         if (
             reader

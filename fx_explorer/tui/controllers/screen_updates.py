@@ -32,7 +32,7 @@ update.
 
 
 class ScreenUpdates:
-    """Keeps the main screen up to date with the capture, which it looks at again and again."""
+    """Keeps the main screen up to date with the capture, which it polls."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class ScreenUpdates:
         )
 
     def look_now_and_then(self) -> None:
-        """Look, unless a saved session is on screen, as it was at the last look."""
+        """Poll the capture, unless a saved session is shown."""
         reader = self._explorer.reader
         if reader and self._shown_state and not self._services.captures.begins_by_itself:
             shown = self._shown_state[:2]

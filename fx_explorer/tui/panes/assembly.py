@@ -19,7 +19,7 @@ from fx_explorer.tui.widgets.text_layout import LineLayout
 LINES_MEASURED = 2_000
 NEARLY_ALL = 0.9
 MOST_OF_ROOM = 0.45
-"""Share of a pane that opcodes may take."""
+"""Maximum fraction of a pane's width for opcodes."""
 
 LEAST_OPCODE_CELLS = 8
 

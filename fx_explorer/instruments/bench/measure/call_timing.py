@@ -115,8 +115,8 @@ def warmed_up(first_s: float, call: Call, is_gpu: bool) -> WarmUp:
 
 
 def round_of_calls(call: Call, round_s: float, last_s: float, is_gpu: bool) -> tuple[float, int]:
-    """Return seconds per call, and how many calls they are of. ``last_s`` is how long a call
-    took.
+    """Return the seconds per call, and the number of calls they were measured on. ``last_s`` is how
+    long a call took.
     """
     if is_gpu:
         return _round_by_events(call, round_s, last_s)

@@ -228,8 +228,8 @@ class OpaqueCall:
 
     @property
     def is_pythons(self) -> bool:
-        """Return whether the call is of a builtin or of the standard library, neither of which
-        computes on tensors.
+        """Return whether a call calls a builtin or the standard library, which do not compute on
+        tensors.
         """
         return self.name.partition(".")[0] in sys.stdlib_module_names or hasattr(
             builtins, self.name

@@ -127,8 +127,8 @@ class Float64Judge:
         return cls(_tensors_by_call(result["seen"]), result["draws random numbers"])
 
     def exact(self, value: ValueOfCall, eager: torch.Tensor) -> torch.Tensor | None:
-        """Return the result in float64 that belongs to one of eager mode; None where there is none,
-        or where it may come from other random numbers.
+        """Return the float64 result for a result of eager mode; None if there is none, or if it may
+        come from other random numbers.
         """
         from fx_explorer.instruments.bench.measure.agreement import is_near_exact  # as above
 

@@ -34,8 +34,8 @@ ROUNDING = 2.0**-24
 """Relative rounding error of float32."""
 
 ROUNDINGS = 4
-"""Number of roundings of 16 bits by which the size of a result may differ: ``same`` does not look
-at the size, and a sum carries the roundings of what goes into it.
+"""Number of 16-bit roundings by which the size of a result may differ: ``same`` does not look at
+the size, and a sum carries the roundings of what goes into it.
 """
 
 _LEAST: dict[torch.dtype, float] = {

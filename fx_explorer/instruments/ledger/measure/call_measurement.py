@@ -1,4 +1,4 @@
-"""Call the compiled target again and again, and account for the time of a call (``ledger``).
+"""Call the compiled target repeatedly, and measure the time of a call (``ledger``).
 
 The program is compiled once, with clocks that stand still until they are wanted. Rounds take turns:
 calls without a clock, calls with clocks, calls in eager mode. What the program changes in its

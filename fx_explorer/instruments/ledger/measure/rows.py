@@ -198,7 +198,7 @@ class _Rows:
         return row
 
     def _each(self, number: int, step: CallStep) -> int:
-        """Return the share of one pass in a part's work, when several passes share it equally."""
+        """Return the part of the work of one pass, if several passes share it equally."""
         if number > 0:
             return number // self._passes[step.part]
         return NOT_KNOWN

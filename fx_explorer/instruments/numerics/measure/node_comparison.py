@@ -244,7 +244,7 @@ def first_tensor(value: Any) -> torch.Tensor | None:
 
 
 def error_of(value: Any, exact: torch.Tensor) -> float:
-    """Return the root mean square of the error of a value against float64."""
+    """Return the root mean square error of a value against float64."""
     tensor = first_tensor(value)
     if tensor is None or tensor.shape != exact.shape or tensor.dtype == torch.bool:
         return 0.0

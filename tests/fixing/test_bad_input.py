@@ -119,7 +119,7 @@ def test_a_decorator_that_hides_the_function_does_not_hide_its_line(tmp_path: Pa
         f"def hide(f):\n    return lambda *a: f(*a)\n\n\n{PRINTS.replace('def f', '@hide' + chr(10) + 'def f')}"
     )
     fixes, _ = offered(recorded(loaded(file).f, tmp_path / "s.fxs"))
-    (out,) = (fix for fix in fixes if fix.title == "take the print out of the compiled code")
+    (out,) = (fix for fix in fixes if fix.title == "move the print out of the compiled code")
     assert "\n-    print('größer')\n" in out.diff
 
 

@@ -77,7 +77,7 @@ GOOD = with_others(
 )
 
 PRINTS_DIFFER = with_others(
-    [("calls:printed", "take the print out of the compiled code", "'the sum is tensor(20.")],
+    [("calls:printed", "move the print out of the compiled code", "'the sum is tensor(20.")],
     [
         ("calls:logged", "do the log message only in eager mode", "'WARNING program: hello'"),
         (
@@ -92,7 +92,7 @@ REFUSED = with_others(
     [
         (
             "calls:printed_while_changing",
-            "take the print out of the compiled code",
+            "move the print out of the compiled code",
             "results differ: the output",
         ),
         (
@@ -201,8 +201,8 @@ def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_c
     with_others(
         [("calls:hushed", "do the log message only in eager mode")],
         [
-            ("calls:hushed", "take the log message out of the compiled code"),
-            ("calls:warned_by_default_of_nothing", "take the warning out of the compiled code"),
+            ("calls:hushed", "move the log message out of the compiled code"),
+            ("calls:warned_by_default_of_nothing", "move the warning out of the compiled code"),
         ],
     ),
 )

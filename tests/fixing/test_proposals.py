@@ -474,7 +474,7 @@ def test_a_log_message_that_is_written_once_is_a_log_message(tmp_path: Path) -> 
         'def f(x):\n    logger.warning_once("slow")  # here\n    return x',
         "GB0059",
     )
-    assert "take the log message out of the compiled code" in [fix.title for fix in fixes]
+    assert "move the log message out of the compiled code" in [fix.title for fix in fixes]
 
 
 @pytest.mark.parametrize(

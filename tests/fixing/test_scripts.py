@@ -20,7 +20,7 @@ from fx_explorer.instruments.fixes.trial import Trial, try_fix
 from fx_explorer.session import SessionReader
 from tests.exhaustive import in_exhaustive_runs
 
-OUT = "take the print out of the compiled code"
+OUT = "move the print out of the compiled code"
 AFTER = "let torch do the print after the graph"
 AT_CALLER = "print where the compiled code is called"
 
@@ -381,7 +381,7 @@ def test_what_a_clock_says_is_not_laid_to_the_fix(script: Callable[..., Path]) -
 
 @in_exhaustive_runs
 def test_what_a_script_logs_is_heard_as_it_configures_it(script: Callable[..., Path]) -> None:
-    trial = tried_one_of_several(script(LOGS), "take the log message out of the compiled code")
+    trial = tried_one_of_several(script(LOGS), "move the log message out of the compiled code")
     assert trial.verdict == "prints differ", trial.reason
     assert "no longer printed or logged: 'INFO train: seen'" in trial.reason
 

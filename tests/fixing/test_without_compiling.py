@@ -22,7 +22,7 @@ from tests.fixes import after, with_text
 from tests.fixing.conftest import Case
 from tests.fixing.observed import in_a_child
 
-OUT = "take the print out of the compiled code"
+OUT = "move the print out of the compiled code"
 HEAD = "def printed(x):\n    x = x + 1\n"
 COMPILING = "torch.compiler.is_compiling()"
 

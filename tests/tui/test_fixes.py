@@ -35,7 +35,7 @@ WITHOUT_PRINT = "import torch\n\n\ndef f(x):\n    return x * 2\n"
 FIGURES = figures(graph_breaks=1, graph_break_hits=1, graphs=2, operations=3, compile_s=1.0)
 BETTER = replace(FIGURES, graph_breaks=0, graph_break_hits=0, graphs=1, compile_s=0.5)
 
-TAKE_OUT = "take the print out"
+TAKE_OUT = "move the print out"
 
 
 def write_session(
@@ -345,7 +345,7 @@ async def test_a_function_that_was_left_to_python_has_its_fixes_too(
     async with open_app(session) as driver:
         await driver.press("4", "j", "x", "x")
         await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
-        await driver.until(lambda: "take the print out" in driver.screen)
+        await driver.until(lambda: "move the print out" in driver.screen)
         await driver.press("escape", "j", "x", "x")
         await driver.until(
             lambda: "No fix is known for this. torch suggests: look there" in messages(driver)
@@ -548,3 +548,47 @@ async def test_nothing_of_the_screen_behind_is_seen_beside_the_dialog(
         rows = [row for row in driver.screen.splitlines() if row.lstrip().startswith("│")]
         assert len(rows) > 10
         assert all(row.startswith("│") and row.endswith("│") for row in rows), driver.screen
+
+
+async def test_a_trial_shows_its_planned_step_and_how_long_earlier_ones_took(
+    open_app: OpenApp, session: Path
+) -> None:
+    ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def trial(
+        request: CaptureRequest, fix: Fix, before: SessionFigures, tell: Callable[[str], object]
+    ) -> Trial:
+        tell("step 4 of 4 · building kernel 3 of 19")
+        await ending
+        return Trial(fix, "refused", "the break stays", FIGURES, BETTER, None, 65.0)
+
+    async with open_app(session, try_fix=trial, size=(80, 24)) as driver:
+        await open_fixes(driver, TAKE_OUT)
+        await driver.press("r")
+        await driver.until(lambda: "step 4 of 4 · building kernel 3 of 19" in driver.screen)
+        assert "earlier ones took" not in driver.screen
+        assert "tab diff" in driver.screen
+        ending.set_result(None)
+        await driver.until(lambda: "✗ refused" in driver.screen)
+        assert "building kernel" not in driver.screen
+        ending = asyncio.get_running_loop().create_future()
+        await driver.press("r")
+        await driver.until(lambda: "earlier ones took 1:05" in driver.screen)
+        ending.set_result(None)
+
+
+async def test_a_fix_that_works_where_it_was_compared_is_no_warning(
+    open_app: OpenApp, session: Path
+) -> None:
+    """What was not compared stands in a line of its own, below the verdict."""
+    reason = "1 break → 0; equal in 7 calls; not compared: open files; not tried: other dtypes"
+    async with open_app(session, try_fix=ends_as("good where compared", reason)) as driver:
+        await open_fixes(driver, TAKE_OUT)
+        await driver.press("r")
+        await driver.until(lambda: "✓ good where compared" in driver.screen)
+        lines = [line.strip(" │") for line in driver.screen.splitlines()]
+        assert "✓ good where compared: 1 break → 0; equal in 7 calls" in lines
+        assert "Not compared: open files" in lines
+        assert "Not tried: other dtypes" in lines
+        await driver.press("s")
+        assert "All that could be compared is equal. Write it" in driver.screen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from fx_explorer.instruments.options.option_words import WORDS
 from fx_explorer.instruments.options.trial import ComparedCode, OptionTrial
 from fx_explorer.model import OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.trials import Told
 from fx_explorer.tui.dialogs.options import NOT_CHANGED, READ_ONLY, Chosen
 from fx_explorer.tui.dialogs.settings_dialog import SettingsDialog
 from fx_explorer.tui.theme import THEMES
@@ -387,7 +389,7 @@ async def test_options_stand_in_groups_with_their_values_in_force_and_who_set_th
 async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
     tried: list[Mapping[str, object]] = []
 
-    async def try_options(settings: Mapping[str, object]) -> OptionTrial:
+    async def try_options(settings: Mapping[str, object], tell: Told) -> OptionTrial:
         tried.append(settings)
         after = figures(graphs=3, guards=48, free_sizes=4, operations=8, kernels=8, compile_s=2.5)
         return OptionTrial(settings, Outcome("finished"), BEFORE, after, 7.0)
@@ -414,11 +416,25 @@ async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
         assert "recompiles                            2 → 0" in hands.screen
 
 
+async def test_a_trial_says_what_its_worker_does_and_for_how_long() -> None:
+    ending: asyncio.Future[OptionTrial] = asyncio.get_running_loop().create_future()
+
+    async def try_options(settings: Mapping[str, object], tell: Told) -> OptionTrial:
+        tell("unchanged · Inductor is fusing [0/0]")
+        return await ending
+
+    options = in_console(SETTINGS, IN_FORCE[:1])
+    async with opened(options=options, try_options=try_options) as hands:
+        await hands.press("ctrl+r")
+        assert re.search(r"trying · \d+ s · unchanged · Inductor is fusing", hands.screen)
+        ending.set_result(OptionTrial({}, Outcome("finished"), BEFORE, BEFORE, 7.0))
+
+
 async def test_after_a_trial_enter_opens_the_comparison_of_its_code() -> None:
     opened_trials: list[OptionTrial] = []
     code = ComparedCode(Path("before.fxs"), Path("after.fxs"), {"code": 3, "same": 5})
 
-    async def try_options(settings: Mapping[str, object]) -> OptionTrial:
+    async def try_options(settings: Mapping[str, object], tell: Told) -> OptionTrial:
         return OptionTrial(settings, Outcome("finished"), BEFORE, BEFORE, 7.0, code)
 
     async def show_trial(trial: OptionTrial) -> None:
@@ -435,7 +451,7 @@ async def test_after_a_trial_enter_opens_the_comparison_of_its_code() -> None:
 
 
 async def test_what_is_unchanged_is_not_tried_and_it_says_so() -> None:
-    async def try_options(settings: Mapping[str, object]) -> OptionTrial:
+    async def try_options(settings: Mapping[str, object], tell: Told) -> OptionTrial:
         raise AssertionError("nothing was changed")
 
     async with opened(options=in_console(SETTINGS, IN_FORCE), try_options=try_options) as hands:
@@ -449,7 +465,7 @@ async def test_what_is_unchanged_is_not_tried_and_it_says_so() -> None:
 async def test_escape_stops_a_trial_and_leaves_the_dialog_open() -> None:
     was_stopped: list[bool] = []
 
-    async def try_options(settings: Mapping[str, object]) -> OptionTrial:
+    async def try_options(settings: Mapping[str, object], tell: Told) -> OptionTrial:
         try:
             await asyncio.Event().wait()
         finally:
@@ -473,7 +489,7 @@ async def test_the_stance_can_be_tried_but_not_used_for_what_follows() -> None:
         9, "compiler", "stance", "str", '"default"', '"default"', "", ('"default"', '"force_eager"')
     )
 
-    async def try_options(settings: Mapping[str, object]) -> OptionTrial:
+    async def try_options(settings: Mapping[str, object], tell: Told) -> OptionTrial:
         return OptionTrial(
             settings, Outcome("finished", "compiled nothing: the stance"), BEFORE, BEFORE, 1.0
         )

@@ -42,7 +42,7 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.conversation import CopyWanted, ask, conversation
 from fx_explorer.tui.dialogs.dialog import Consent, is_under_way
-from fx_explorer.tui.dialogs.running import SCROLLING, RunningDialog, steps, usually
+from fx_explorer.tui.dialogs.running import SCROLLING, RunningDialog, describe_earlier, steps
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import (
     closing_bindings,
@@ -235,12 +235,10 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         *,
         after_fix: AfterFix = "nothing",
         tries_all: bool = False,
-        usual_s: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         """``trials`` are earlier trials, and ``written`` what was written to the user's files; the
         screen adds its own, so that they outlive it.
         ``after_fix`` is called when a fix was written. ``tries_all``: begin by trying all fixes.
-        ``usual_s`` are the least and most seconds that a trial usually takes; 0 for unknown.
         """
         super().__init__()
         self._offer = offer
@@ -250,7 +248,6 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         self._written = written
         self._after_fix = after_fix
         self._tries_all = tries_all
-        self._usual_s = usual_s
         self._trying: int | None = None
         self._rows_done = 0
         self._rows_planned = 1
@@ -352,7 +349,8 @@ class FixScreen(TellsUnreadable, RunningDialog[bool]):
         counted_steps = steps(self._rows_done, self._rows_planned)
         trying = " ".join(filter(None, ("trying", counted_steps)))
         parts = (trying, self.running_for, printable(self._step))
-        usual = usually(*self._usual_s)
+        took = [trial.took_s for trial in self._trials if trial.took_s]
+        usual = describe_earlier(min(took), max(took)) if took else ""
         self._progress.show(Content(" · ".join(filter(None, parts))), Content(usual))
 
     def _show_step(self, step: str) -> None:

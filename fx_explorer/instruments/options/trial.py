@@ -25,11 +25,14 @@ from fx_explorer.model.setting_values import python_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import (
     HERE,
+    Told,
     TrialWorker,
     describe_timeout,
+    ignore_message,
     keep_session,
     recapture,
     straight_through,
+    to_its_end,
 )
 
 
@@ -110,19 +113,25 @@ async def try_options(
     folder: Path,
     count_pairs: CountPairs,
     worker: TrialWorker = HERE,
+    tell: Told = ignore_message,
 ) -> OptionTrial:
     """Capture the program with other options. ``request`` is the request of the earlier capture,
     ``baseline`` what is known of it; None: the program is captured without the change, too. The
-    sessions of trials are kept in ``folder``, and ``count_pairs`` compares their kernels. Raises
-    SessionWriteError when there is no room for a session. Errors of the program are not raised.
+    sessions of trials are kept in ``folder``, and ``count_pairs`` compares their kernels. ``tell``
+    is called with each step of the worker. Raises SessionWriteError when there is no room for a
+    session. Errors of the program are not raised.
     """
     took_s = 0.0
     if baseline is None:
         look = partial(_read_baseline, folder)
-        as_it_was = await recapture(changed_request(request, {}), worker, look)
+        before = partial(to_its_end, tell=lambda step: tell(f"unchanged · {step}"))
+        as_it_was = await recapture(changed_request(request, {}), worker, look, attend=before)
         baseline, took_s = as_it_was.found, as_it_was.took_s
     look_at_changed = partial(_compare_with, baseline, folder, count_pairs)
-    changed = await recapture(changed_request(request, settings), worker, look_at_changed)
+    attend = partial(to_its_end, tell=tell)
+    changed = await recapture(
+        changed_request(request, settings), worker, look_at_changed, attend=attend
+    )
     after, code = changed.found
     took_s += changed.took_s
     return OptionTrial(settings, changed.outcome, baseline.figures, after, took_s, code)

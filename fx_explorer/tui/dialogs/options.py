@@ -37,7 +37,7 @@ from fx_explorer.instruments.options.trial import (
 )
 from fx_explorer.model import CaptureRequest, Setting
 from fx_explorer.model.setting_values import as_python, python_text
-from fx_explorer.trials import TrialWorker, folder_of_trials
+from fx_explorer.trials import Told, TrialWorker, folder_of_trials
 from fx_explorer.tui.dialogs.dialog import is_under_way
 from fx_explorer.tui.dialogs.running import RunningDialog
 from fx_explorer.tui.widgets.row_list import ListColumn, Row
@@ -187,9 +187,9 @@ READ_S = 15
 Chosen = dict[str, object]
 """Full name → value, as a Command's ``changes.settings`` takes it."""
 
-TryOptions = Callable[[Mapping[str, object]], Awaitable[OptionTrial]]
-"""A function that captures the program once more with these options. It raises FxExplorerError if
-there is no room for the session.
+TryOptions = Callable[[Mapping[str, object], Told], Awaitable[OptionTrial]]
+"""A function that captures the program once more with these options, and calls the second argument
+with each step of the worker. It raises FxExplorerError if there is no room for the session.
 """
 
 
@@ -216,6 +216,14 @@ class TryingDialog(RunningDialog[Chosen]):
         # Not ``or``: an empty list is the caller's as well, and what is tried is added to it.
         self._trials = trials if trials is not None else []
         self._trial: Worker[None] | None = None
+        self._step = ""
+        """The present step of the trial's worker."""
+
+    def _show_step(self, step: str) -> None:
+        """Show what the worker of the trial is doing."""
+        self._step = step
+        if self.is_attached:
+            self.show_clock()
 
     def _show_chosen(self) -> None:
         """Redraw the chosen options, or the result of trying them, after a change."""
@@ -305,6 +313,7 @@ class TryingDialog(RunningDialog[Chosen]):
 
     def _begin_trial(self) -> None:
         if self._chosen:
+            self._step = ""
             self.begin_clock()
             self._trial = self._run_trial(dict(self._chosen))
             self._show_chosen()
@@ -318,7 +327,7 @@ class TryingDialog(RunningDialog[Chosen]):
         """Run the trial in a process of its own, which ends if this is cancelled."""
         assert self._try_options is not None
         try:
-            self._trials.append(await self._try_options(settings))
+            self._trials.append(await self._try_options(settings, self._show_step))
         except FxExplorerError as error:
             self.notify(
                 f"{describe_settings(settings)} could not be tried: {error}",
@@ -346,11 +355,11 @@ def try_in_worker(
     """
     known = baseline
 
-    async def try_these(settings: Mapping[str, object]) -> OptionTrial:
+    async def try_these(settings: Mapping[str, object], tell: Told) -> OptionTrial:
         nonlocal known
         await ask_first()
         folder = folder_of_trials()
-        trial = await try_options(request, settings, known, folder, count_pairs, worker)
+        trial = await try_options(request, settings, known, folder, count_pairs, worker, tell)
         known = trial.baseline
         return trial
 

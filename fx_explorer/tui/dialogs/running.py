@@ -47,12 +47,10 @@ def steps(done: int, planned: int) -> str:
     return f"{min(done + 1, planned)} of {planned}" if planned > 1 else ""
 
 
-def usually(least_s: float, most_s: float) -> str:
-    """Return ``usually 20 s to 1:05``; empty where that is not known."""
-    if not most_s:
-        return ""
+def describe_earlier(least_s: float, most_s: float) -> str:
+    """Return ``earlier ones took 20 s to 1:05``: how long trials of the same program took."""
     least, most = clock(least_s), clock(most_s)
-    return f"usually {most}" if least == most else f"usually {least} to {most}"
+    return f"earlier ones took {most if least == most else f'{least} to {most}'}"
 
 
 class RunningDialog(Dialog[AnswerT], Generic[AnswerT]):

@@ -259,7 +259,8 @@ class SettingsDialog(TryingDialog):
     def _hints(self, setting: Setting | None) -> tuple[Content, Content]:
         if is_under_way(self._trial):
             what = describe_settings(self._chosen)
-            runs = f"{self.running_for} · capturing again with {what}"
+            step = self._step or f"capturing again with {what}"
+            runs = f"trying · {self.running_for} · {step}"
             return Content(printable(runs)), Content("esc stops it")
         if self._edited:
             if self._edited.choices:

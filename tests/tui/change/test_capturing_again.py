@@ -79,7 +79,7 @@ async def ended(driver: Driver, capture: FakeCapture) -> None:
 
 
 async def captured_twice(driver: Driver, program: Program) -> None:
-    """Capture, take the print out, and capture again."""
+    """Capture, move the print out, and capture again."""
     await driver.until(lambda: driver.explorer.reader)
     await ended(driver, program.captures[0])
     program.file.write_text(AFTER)

@@ -15,7 +15,7 @@ from fx_explorer.session import SessionReader
 AnswerT = TypeVar("AnswerT")
 
 LARGE = 10_000
-"""Number of nodes from which on a second process is a gain: it takes 30 ms."""
+"""Number of nodes from which on a second process is a gain: it takes 15 ms."""
 
 
 @contextlib.contextmanager

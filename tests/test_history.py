@@ -347,7 +347,7 @@ def test_two_captures_are_compared_by_their_numbers(project: Path, capsys: Print
     [
         (["history:9"], "there is no history:9: it was removed, or never existed"),
         (["history", "diff", "1", "9"], "there is no history:9"),
-        (["capture", "history:1"], "history:1 is captured already"),
+        (["capture", "history:1"], "history:1 is already a capture"),
         (["history", "forget"], "say which to forget: fx-explorer history forget N"),
         (["history", "forget", "2", "9"], "there is no history:9"),
         (["history", "--all"], "--all and numbers work only with forget"),

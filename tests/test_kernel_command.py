@@ -189,4 +189,4 @@ def test_in_a_width_names_keep_both_ends_and_the_table_says_what_is_left_out(
     assert row.split()[0][:6] == kernels[0].name[:6]
     assert row.split()[0][-4:] == kernels[0].name[-4:]
     assert "“PTX lines”" in one
-    assert "A wider terminal and output to a file have all." in one
+    assert "A wider terminal and output to a file show all columns." in one

@@ -133,13 +133,13 @@ def test_a_notebook_of_version_3_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        ([("code", "x = await thing()")], "cell 1 is no Python.*await run in Jupyter only"),
+        ([("code", "x = await thing()")], "cell 1 is not valid Python.*await run in Jupyter only"),
         ([("code", "a = 1\nx = !ls")], "cell 1 is not valid Python, in its line 2.*x = !command"),
-        ([("code", "return 1")], "cell 1 is no Python"),
+        ([("code", "return 1")], "cell 1 is not valid Python"),
         ([("markdown", "text")], "has no code"),
         ([("code", "x = await thing()\n)")], "cell 1 is not valid Python, in its line 2"),
         ([("code", 7)], "is not a readable Jupyter notebook"),
-        ([("code", "a = '\0'")], "cell 1 is no Python"),
+        ([("code", "a = '\0'")], "cell 1 is not valid Python"),
     ],
 )
 def test_what_cannot_run_is_named(

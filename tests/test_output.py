@@ -71,7 +71,7 @@ def test_columns_are_left_out_in_order_only_where_there_is_no_room_and_are_named
     assert "“runs”. " in text_table(Table(COLUMNS, ROWS), 59).below[0]
     narrow = text_table(Table(COLUMNS, ROWS, elsewhere=IN_A_FILE), 50)
     assert narrow.below == [
-        "Not enough room for: “frame” and “runs”. A wider terminal and output to a file have all."
+        "Not enough room for: “frame” and “runs”. A wider terminal and output to a file show all columns."
     ]
 
 

@@ -120,7 +120,7 @@ def test_a_failure_is_one_line_with_the_first_place_and_the_others(troubled: Ses
     told = judge(troubled, "max-graph-breaks", 2).description
     assert told == (
         "/p/m.py:12: graph breaks hit 4 times, 2 allowed (--max-graph-breaks 2): "
-        "a Python builtin acts outside the graph (3 times); also /p/m.py:15"
+        "a Python builtin acts outside of the graph (3 times); also /p/m.py:15"
     )
 
 

@@ -77,7 +77,7 @@ def test_a_phase_has_plain_words_and_torchs_name_in_its_details() -> None:
     span = Span(0, 0, "GraphLowering.run", "schedule", 1.0, 2.0, 3)
     text = _phase_text(describe_phase(span.name), span)
     assert text == (
-        "lowering: 2.00 s, begun 1.00 s after the start, inside 3 other phases\n"
+        "lowering: 2.00 s, starting 1.00 s after the start, inside 3 other phases\n"
         "torch calls it GraphLowering.run"
     )
 

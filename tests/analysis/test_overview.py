@@ -210,7 +210,7 @@ def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advic
     assert "advice" in second.detail + last.detail
     assert "torch's report" not in told
     assert not [fact for fact in facts if "was not compiled; it runs in eager mode" in fact.text]
-    assert "Not compiled for it: f (m.py:1)." in last.detail + second.detail
+    assert "Not compiled because of this: f (m.py:1)." in last.detail + second.detail
 
 
 def test_torchs_names_are_said_in_words_where_there_are_several(written: Written) -> None:

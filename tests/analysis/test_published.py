@@ -90,7 +90,7 @@ def test_the_overview_says_what_ran_and_what_fell_back(reader: SessionReader) ->
     )
     assert said.text == (
         f"Backend my_backend: 3 stages published; its program has {len(every)} instructions, "
-        f"{len(fell_back)} fell back to PyTorch in the last run."
+        f"{len(fell_back)} ran in PyTorch instead, in the last run."
     )
     assert said.detail == "forward called once, made once; backward called once, made once"
 

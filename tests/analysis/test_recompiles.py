@@ -250,9 +250,9 @@ BEFORE = operations(("x", "", ""), ("mul", "torch.mul", "x, 2"), ("add", "torch.
     ("after", "words"),
     [
         (BEFORE, "the graphs are the same"),
-        ([replace(node, shape=("8",)) for node in BEFORE], "the graphs are the same but for sizes"),
-        ([replace(node, dtype="f64") for node in BEFORE], "the graphs are the same but for dtypes"),
-        ([replace(node, dtype="f64", shape=("8",)) for node in BEFORE], "the graphs are the same but for dtypes and sizes"),
+        ([replace(node, shape=("8",)) for node in BEFORE], "the graphs are equal except for sizes"),
+        ([replace(node, dtype="f64") for node in BEFORE], "the graphs are equal except for dtypes"),
+        ([replace(node, dtype="f64", shape=("8",)) for node in BEFORE], "the graphs are equal except for dtypes and sizes"),
         (operations(("x", "", ""), ("m", "torch.mul", "x, 2"), ("a", "torch.add", "m, x")), "the graphs are the same"),
         (BEFORE[:2], "1 operation less: add"),
         ([*BEFORE, *operations(("s", "torch.sin", "add"), ("t", "torch.sin", "s"))], "2 operations more: 2× sin"),

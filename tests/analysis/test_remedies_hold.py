@@ -293,7 +293,7 @@ def test_dynamic_true_avoids_a_recompile_on_the_same_side(tmp_path: Path) -> Non
 def test_a_number_that_decides_what_is_computed_is_compiled_for_each_value(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), value) for value in (3, 5, 7)]
     told = first_remedy(tmp_path, repeated, calls)
-    assert told.startswith("Every value of k is compiled.")
+    assert told.startswith("The code is compiled for every value of k.")
     assert "not tried" in told
     assert compilations(repeated, calls, dynamic=True) == 3
 

@@ -89,7 +89,7 @@ SAYS = {
     "orphan_of_a_background_shell": "it was started with -I",
     "another_sitecustomize": "another sitecustomize replaces ours",
     "shell_that_outlives": "it was still running when the program ended, and runs on",
-    "not_waited_for": "it was still running when the program ended, and was ended with it",
+    "not_waited_for": "it was still running when the program ended, and was ended with the program",
 }
 """Scripts of tests/data/child_processes → what a check must say of their child."""
 

@@ -59,7 +59,7 @@ def test_a_session_cannot_be_had_for_another_gpu(
 ) -> None:
     said = refusal(capsys, command[0], "model.fxs", *command[1:], "--gpu", "a100")
     assert said == (
-        "fx-explorer: --gpu works on targets: model.fxs is captured already. Capture its "
+        "fx-explorer: --gpu works on targets: model.fxs is already a capture. Capture its "
         "program with --gpu.\n"
     )
 

@@ -77,7 +77,7 @@ PLANTED = {
         ("model.py", "--max-graph-breaks", "0"),
         SCALED,
         f"        print(x.shape)\n{SCALED}",
-        "a Python builtin acts outside the graph",
+        "a Python builtin acts outside of the graph",
     ),
     "recompile": Planted(
         ("train.py", "--max-recompiles", "0"),

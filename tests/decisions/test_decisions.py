@@ -91,7 +91,7 @@ def test_a_copy_has_the_line_of_its_value_and_names_every_asker(tmp_path: Path) 
         texts = {e.reason.text.partition(" (")[0]: e for e in copies}
         given, transposed = texts["x"], texts["The result of aten.permute"]
     assert given.reason.text.endswith("; aten.convolution also needs it.")
-    assert "given to the backward in this order; aten.addmm asks for it" in transposed.reason.text
+    assert "passed to the backward in this order; aten.addmm asks for it" in transposed.reason.text
     assert transposed.line is not None
     assert transposed.line[1] == first + 2
 

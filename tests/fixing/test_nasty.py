@@ -119,7 +119,7 @@ def test_a_sum_that_a_graph_makes_in_another_order_is_tried_with_large_numbers_t
     assert built.verdict == "good where compared", (
         built.reason
     )  # the floats of the original are dynamic by then, with the same end
-    assert "with one large number in all places in the built code" in built.reason
+    assert "with the same large number in all places in the built code" in built.reason
 
 
 @in_exhaustive_runs

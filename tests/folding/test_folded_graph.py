@@ -132,7 +132,7 @@ def test_what_is_planted_in_one_layer_of_48_is_what_differs(written: Written) ->
     assert titles == ["model", "embed", "layers.0 … 47 ×48", "head"]
     assert folded.lines(output) == [196]
     assert describe_folded(folded) == (
-        "48 layers, model.layers.0 … 47, have 193 of the 197 nodes and are alike but for 23: also "
+        "48 layers, model.layers.0 … 47, have 193 of the 197 nodes and are alike except for 23: also "
         "relu."
     )
     differing = [group for _, group in groups_of(folded) if group.difference]

@@ -50,7 +50,7 @@ AT_LOADING = {
     "an import that exits": ("sections", "raise SystemExit(3)", "SystemExit: 3"),
     "an object of another kind": ("views", "BAD = 7", ("is int, but must be "
                                                       "fx_explorer.plugins.View")),
-    "an older interface": ("views", "BAD = view(fail, interface=0)", "for version 0 of the interface"),
+    "an older interface": ("views", "BAD = view(fail, interface=0)", "version 0 of the plug-in interface"),
     "a newer interface": ("problems", "BAD = problem(fail, interface=2)", "this fx-explorer has version 1"),
     "no title": ("views", "BAD = view(fail, title=None)", "title cannot be None"),
     "no function": ("problems", "BAD = problem('find')", "find cannot be 'find'"),

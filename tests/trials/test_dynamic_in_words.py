@@ -61,7 +61,7 @@ def test_marking_is_advised_when_it_serves_both_and_dynamic_true_frees_more() ->
     assert advice(trials) == "torch._dynamo.mark_dynamic(x, 0)"
     told = verdict(trials)
     assert told.startswith(
-        "mark_dynamic makes one compilation serve both; dynamic=True does too, with 3 dynamic sizes "
+        "With mark_dynamic, one compilation works for both; dynamic=True does too, with 3 dynamic sizes "
         "in place of 1."
     )
     assert "By default, torch recompiles once" in told

@@ -164,7 +164,7 @@ async def test_other_inputs_are_asked_about_in_the_words_of_the_user(
         assert "Would other inputs fit?" in driver.screen
         await driver.press("enter")
         assert capture.sent == [Command("what_if")]  # as it stands there: twice the batch
-        capture.say(Notice("done", text="[0/0] would be used again: all its guards hold"))
+        capture.say(Notice("done", text="[0/0] would be reused: all its guards hold"))
         await driver.until(lambda: "all its guards hold" in driver.screen)
         await driver.press("c", "i")
         await driver.press("escape")

@@ -45,7 +45,7 @@ async def test_kernels_have_a_column_of_the_profile_with_its_sum(
     async with open_app(profiled_session("gpt2", tmp_path)) as driver:
         await driver.press("6")
         await driver.until(lambda: "profiled" in driver.screen)
-        assert "Times are those of gpt2.json.gz" in driver.screen
+        assert "Times are from gpt2.json.gz" in driver.screen
         assert f"profiled {whole}" in driver.screen
 
 

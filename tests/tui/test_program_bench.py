@@ -61,7 +61,7 @@ async def test_a_saved_bench_opens_with_its_verdict_and_draws_its_picture(
         for i, cell in enumerate((UNCOMPILED, INDUCTOR))
     ]
     async with open_app(session_of(tmp_path, *cells), size=size) as driver:
-        await driver.until(lambda: "inductor pays at every size" in driver.screen)
+        await driver.until(lambda: "inductor pays at every measured size" in driver.screen)
         assert "measured" in driver.header
         await driver.press("v", "p")
         await driver.until(lambda: "1.99 (1.88 to 2.12)" in driver.screen)

@@ -41,7 +41,7 @@ def without_words(text: str) -> None:
 @NO_GPU
 def test_without_a_gpu_it_is_refused_with_a_sentence(session: Path) -> None:
     kernel = launched_session(session, "", "triton_poi_0")
-    with pytest.raises(UsageError, match=r"finds no GPU here that torch .* can use"):
+    with pytest.raises(UsageError, match=r"finds no GPU here"):
         measured(BenchRequest(str(session), kernel.id), without_words)
 
 

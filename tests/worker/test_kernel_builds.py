@@ -176,7 +176,7 @@ def test_a_strangers_kernel_is_compiled_and_nothing_of_it_is_run(outcomes: Outco
         row = outcomes.rows[name]
         assert row.state == "failed"
         assert re.match(
-            rf"line {line} of the kernel's source is refused: .*{re.escape(what)}", row.error
+            rf"line {line} of the kernel's source is rejected: .*{re.escape(what)}", row.error
         ), row.error
     assert not (outcomes.folder / "ran").exists()
 

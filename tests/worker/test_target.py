@@ -582,7 +582,7 @@ def test_a_call_that_does_not_fail_says_nothing(resolve: Resolve, inputs: str) -
 
 
 def test_a_function_that_gives_inputs_takes_no_arguments(resolve: Resolve) -> None:
-    message = "example_inputs is a function that takes rows, and it is called without arguments"
+    message = "example_inputs is a function that takes rows, but it is called without arguments"
     with pytest.raises(TargetError, match=message):
         resolve(NET + "model = Net()\ndef example_inputs(rows): return torch.ones(rows, 8)")
 

@@ -84,7 +84,7 @@ async def test_other_inputs_are_asked_about_at_the_pause_and_at_the_end(program:
         program, [wider, Command("go"), wider, ask("(torch.zeros(BATCH, 8),)")], pause="dynamo"
     )
     rejected = "forward would recompile: [0/0] fails at tensor 'x' size mismatch at index 0. expected 4, actual 8"
-    accepted = "[0/0] would be used again: all its guards hold"
+    accepted = "[0/0] would be reused: all its guards hold"
     assert [one.text for one in found.answers if one.text != "continuing"] == [
         rejected,
         rejected,
@@ -105,7 +105,7 @@ async def test_what_lowering_asked_of_a_size_counts_too(tmp_path: Path) -> None:
         pause="dynamo",
     )
     assert [one.text for one in found.answers if one.text != "continuing"] == [
-        "[0/0] would be used again: all its guards hold",
+        "[0/0] would be reused: all its guards hold",
         f"forward would recompile: [0/0] fails at {AT_MOST_512}",
     ]
 
@@ -126,7 +126,7 @@ async def test_the_first_compiled_function_of_a_script_is_asked(tmp_path: Path) 
     script.write_text(SCRIPT)
     found = await converse(script, [ask("torch.ones(BATCH, 8)"), ask("torch.ones(9, 8)"), ask("")])
     accepted, rejected, refused = found.answers
-    assert accepted.text == "[0/0] would be used again: all its guards hold"
+    assert accepted.text == "[0/0] would be reused: all its guards hold"
     assert "fails at tensor 'x' size mismatch at index 0. expected 4, actual 9" in rejected.text
     assert refused.kind == "refused"
     assert "A script has no example inputs" in refused.text

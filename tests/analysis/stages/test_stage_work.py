@@ -178,7 +178,7 @@ def test_the_stages_of_an_mlp_are_those_counted_by_hand(
     assert code.became == {"fused": 5, "kept": 2, "view": 2}
     assert code.sentence == (
         "Code generation: 9 operations became 1 generated kernel and 2 library calls: "
-        "5 share a kernel, 2 have their own kernel and 2 views and selections take no work."
+        "5 share a kernel, 2 have their own kernel and 2 views and selections need no computation."
     )
 
 

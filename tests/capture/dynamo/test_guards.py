@@ -254,7 +254,7 @@ def test_after_a_recompile_every_compilation_is_asked(tmp_path: Path) -> None:
             1: "accepted",
             2: "rejected",
         }
-        assert asked.said == "[0/0] would be used again: all its guards hold"
+        assert asked.said == "[0/0] would be reused: all its guards hold"
         assert not asked.compiles_again(*FIRST)
 
 

@@ -253,8 +253,8 @@ def test_each_has_a_remedy_that_names_the_value(
 @pytest.mark.parametrize(
     ("program", "graphs"),
     [
-        (batch_size, "the graphs are the same but for sizes"),
-        (dtype, "the graphs are the same but for dtypes"),
+        (batch_size, "the graphs are equal except for sizes"),
+        (dtype, "the graphs are equal except for dtypes"),
         (
             integer,
             "the graphs are equal, except that a constant size or number became an input",

@@ -273,7 +273,7 @@ def test_marking_says_into_which_pieces_a_region_falls_that_would_wait_for_itsel
     driven = drive(tmp_path / "s.fxs", [Command("mark", changes=ends), Command("go")], pause="step")
     (answer,) = [text for text in driven.said("done") if "ends" in text]
     assert answer.startswith(
-        'region "ends" falls into 2 pieces (1 + 1 nodes), each compiled on its own: '
+        'region "ends" is split into 2 pieces (1 + 1 nodes), each compiled on its own: '
     )
     assert "in one piece they would wait for each other" in answer
     assert [edit.title for edit in driven.reader.rows(Intervention)] == [
@@ -288,6 +288,6 @@ def test_regional_inductor_cuts_such_a_region_as_was_said(tmp_path: Path) -> Non
     ends = Changes(settings, marks=(Mark("ends", module="up"), Mark("ends", module="down")))
     driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo", changes=ends)])
     (answer,) = driven.said("done")
-    assert 'region "ends" falls into 2 pieces (1 + 1 nodes)' in answer
+    assert 'region "ends" is split into 2 pieces (1 + 1 nodes)' in answer
     lowered = driven.reader.rows(RegionLowering, direction="forward")
     assert [row.name for row in lowered] == ["ends", "ends"]

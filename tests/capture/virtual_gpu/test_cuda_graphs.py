@@ -211,7 +211,7 @@ def test_what_torch_decides_while_it_compiles_a_program_on_the_cpu(
     table = stay["cpu_part.py:5 makes table"]
     assert "read at cpu_part.py:10" in table.detail
     assert "C++ kernels instead of the Triton ones shown" in table.detail
-    assert "outside of CUDA graphs: make it on the GPU" in table.detail
+    assert "outside of CUDA graphs: create it on the GPU" in table.detail
     assert table.place is not None
     assert "self.register_buffer" in stay["kept.py:16 makes self.plain"].detail
     with SessionReader(session) as reader:
@@ -284,7 +284,7 @@ def test_what_torch_decides_of_a_program_that_puts_its_tensors_on_the_gpu(
     assert "\nAn operator computes with a tensor on" in left_out.detail
     (fact,) = of_text(session, "cpu_part.py:11 copies 1 tensor (f32[]) from the CPU to the GPU")
     assert fact.severity == "problem"
-    assert "computed from table on the CPU: make it on the GPU" in fact.detail
+    assert "computed from table on the CPU: create it on the GPU" in fact.detail
 
     skipped = {
         graph.name: graph.reasons[0] for graph in graphs.values() if graph.state == "skipped"

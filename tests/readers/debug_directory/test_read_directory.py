@@ -122,7 +122,7 @@ def test_other_directories_are_none(tmp_path: Path) -> None:
 def test_the_overview_says_what_it_has_and_claims_nothing_of_breaks(reader: SessionReader) -> None:
     facts = overview(reader)
     assert (
-        "a directory that torch wrote for TORCH_COMPILE_DEBUG: 13 files, all of them read."
+        "a TORCH_COMPILE_DEBUG directory: 13 files, all of them read."
         in facts[0].text + facts[1].text
     )
     assert [fact.text for fact in facts if fact.topic == "graphs"] == [

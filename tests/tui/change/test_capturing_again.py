@@ -163,7 +163,7 @@ async def test_w_only_watches_when_nothing_has_changed_and_a_touch_is_no_change(
         await ended(driver, program.captures[0])
         os.utime(program.file, (1, 1))
         await driver.press("w")
-        assert "Watching m.py: saving one captures again." in messages(driver)
+        assert "Watching m.py: saving one of them captures again." in messages(driver)
         os.utime(program.file, (2, 2))
         looks = driver.app.controllers.capturing
         for _ in range(4):

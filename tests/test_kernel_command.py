@@ -125,7 +125,7 @@ def test_passes_are_listed_and_each_can_be_shown(run_warm: Run, session: Path) -
     assert "ttg.num-warps" in run_warm("kernel", str(session), name, "--pass", number).stdout
     refused = run_warm("kernel", str(session), name, "--pass", "9999")
     assert refused.returncode == 2
-    assert "there is no 9999" in refused.stderr
+    assert "no pass 9999" in refused.stderr
 
 
 @needs_gpu_tools
@@ -134,7 +134,7 @@ def test_a_configuration_that_is_not_there_is_refused(run_warm: Run, session: Pa
         name = next(kernel.name for kernel in reader.rows(Kernel) if kernel.language == "triton")
     done = run_warm("kernel", str(session), name, "--level", "ptx", "--config", "99")
     assert done.returncode != 0
-    assert "there is no 99" in done.stderr
+    assert "no configuration 99" in done.stderr
 
 
 def test_a_session_without_a_gpu_and_a_name_that_is_not_there_are_refused(

@@ -72,20 +72,20 @@ from tests.sessions import Written
             "tensor 'x' Tensor device index mismatch. Expected device index to be 0, actual 1",
             "the device number of x was 0 and now is 1",
         ),
-        ("power == 2", "power is no longer 2, which the compiled code was made for"),
-        ("L['self'].power == 2", "self.power is no longer 2, which the compiled code was made for"),
+        ("power == 2", "power is no longer 2, for which the compiled code was made"),
+        ("L['self'].power == 2", "self.power is no longer 2, for which the compiled code was made"),
         (
             "self.mode == 'a b'",
-            "self.mode is no longer 'a b', which the compiled code was made for",
+            "self.mode is no longer 'a b', for which the compiled code was made",
         ),
         (
             "G['scale'] == 2.0",
-            "the global scale is no longer 2.0, which the compiled code was made for",
+            "the global scale is no longer 2.0, for which the compiled code was made",
         ),
-        ("epoch <= 1", "epoch is no longer in epoch <= 1, which the compiled code was made for"),
-        ("2 <= n <= 8", "n is no longer in 2 <= n <= 8, which the compiled code was made for"),
+        ("epoch <= 1", "epoch is no longer in epoch <= 1, for which the compiled code was made"),
+        ("2 <= n <= 8", "n is no longer in 2 <= n <= 8, for which the compiled code was made"),
         ("len(parts) == 2", "the length of parts was 2 and now is something else"),
-        ("flag is None", "flag is no longer None, which the compiled code was made for"),
+        ("flag is None", "flag is no longer None, for which the compiled code was made"),
         ("not flag", "flag was empty or false and now is something else"),
         (
             "___check_type_id(k, 94383), type=<class 'int'>",
@@ -200,7 +200,7 @@ def test_a_session_of_old_has_its_recompiles_with_the_line_of_the_guard(written:
         ("L['n'] == 3", "n was 2 and now is 3"),
         (
             "___check_type_id(L['n'], 1396)",
-            "n is no longer 2, which the compiled code was made for",
+            "n is no longer 2, for which the compiled code was made",
         ),
     ],
 )
@@ -293,7 +293,7 @@ def test_how_two_graphs_differ_in_words(after: list[model.Node], words: str) -> 
         (GuardChange("value", "way", "input", "'up'", "'down'", ""), "branch outside", "tensor"),
         (
             GuardChange("value", "mode", "global", "'a'", "'b'", ""),
-            "Leave mode as it is",
+            "Do not change mode",
             "argument",
         ),
         (GuardChange("type", "k", "input", "int", "2.5", ""), "int(k)", "tensor"),

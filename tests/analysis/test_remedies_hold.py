@@ -95,7 +95,7 @@ def test_a_size_is_variable_with_one_compilation(tmp_path: Path) -> None:
     told = first_remedy(tmp_path, doubled, calls)
     assert (
         "torch._dynamo.mark_dynamic(x, 0) before the first call, or torch.compile(…, "
-        "dynamic=True), also avoids this recompile"
+        "dynamic=True), also avoids this one"
     ) in told
     assert compilations(doubled, calls) == 2
     assert compilations(doubled, calls, lambda x: mark_dynamic(x, 0)) == 1
@@ -215,7 +215,7 @@ def test_the_remedy_of_sizes_that_were_taken_for_one_holds(tmp_path: Path) -> No
 
 def test_sizes_that_vary_together_need_dynamic_true_only(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), ones(4)), (ones(6), ones(6)), (ones(9), ones(9))]
-    assert "or torch.compile(…, dynamic=True), also avoids this recompile" in first_remedy(
+    assert "or torch.compile(…, dynamic=True), also avoids this one" in first_remedy(
         tmp_path, pair, calls
     )
     assert compilations(pair, calls, dynamic=True) == 1
@@ -286,7 +286,7 @@ def test_the_condition_on_a_number_is_named(tmp_path: Path) -> None:
 def test_dynamic_true_avoids_a_recompile_on_the_same_side(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), value) for value in (3, 5, 7)]
     told = first_remedy(tmp_path, scaled_if_set, calls)
-    assert "and also avoids this recompile." in told
+    assert "and also avoids this one." in told
     assert compilations(scaled_if_set, calls, dynamic=True) == 1
 
 

@@ -33,7 +33,7 @@ def is_right(script: Path, checked: subprocess.CompletedProcess[str]) -> bool:
     """A check of an honest script passes; of another it fails, and says of a child process why."""
     if script in HONEST:
         return checked.returncode == 0
-    says_why = "It is not known what" in checked.stdout
+    says_why = "it is not known what" in checked.stdout
     return checked.returncode in (1, 4) and (says_why or "graph breaks hit" in checked.stdout)
 
 

@@ -234,9 +234,7 @@ def test_what_was_compiled_without_gradients_says_so_when_they_are_asked_for(
                 assert torch.allclose(run(found.inputs), model(x))
                 assert torch.allclose(run([torch.ones(3, 4)]), model(torch.ones(3, 4)))
     model.requires_grad_(False)
-    with pytest.raises(
-        GuardError, match=r"requires_grad mismatch.*which no longer requires them"
-    ):
+    with pytest.raises(GuardError, match=r"requires_grad mismatch.*which no longer requires them"):
         found.run(found.inputs)
 
 

@@ -286,7 +286,7 @@ def test_the_condition_on_a_number_is_named(tmp_path: Path) -> None:
 def test_dynamic_true_avoids_a_recompile_on_the_same_side(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), value) for value in (3, 5, 7)]
     told = first_remedy(tmp_path, scaled_if_set, calls)
-    assert "and also avoids this one." in told
+    assert "and also avoids this recompile." in told
     assert compilations(scaled_if_set, calls, dynamic=True) == 1
 
 

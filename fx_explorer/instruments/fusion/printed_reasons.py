@@ -81,7 +81,7 @@ _SLOWER = re.compile(
     r"cannot fuse \(benchmark\): fusing (?P<first>.+?) with (?P<second>.+?) cause (?P<times>\S+)x"
 )
 _FUSED = re.compile(r"fusing (?P<first>\w+) with (?P<second>\w+)$")
-_PART = re.compile(r"[a-z]+\d+")
+_PART = re.compile(r"(?<![a-z])[a-z]+\d+")
 _EXTERNAL = ("ExternKernelSchedulerNode", "NopKernelSchedulerNode")
 
 

@@ -18,7 +18,7 @@ from fx_explorer.session import SessionReader, answered_once
 from fx_explorer.session.queries.graphs import callers_of_nested_graph, calls_of_nested_graph
 
 _GUARD = re.compile(
-    r"^guard (?P<kind>\w+) on (?P<source>.+?) fails"
+    r"^guard (?P<kind>\w+) on (?P<source>.{1,1000}?) fails"
     r"(?:: expected (?P<old>.*), got (?P<new>.*))?$",
     re.DOTALL,
 )

@@ -106,7 +106,8 @@ _COMPILING = re.compile(r"\bcompil", re.I)
 
 _COUNTING = re.compile(
     r"\b(?:re)?compil(?:es|ations?)\b|\bgraphs?\b|\bframes?\b"
-    r"|\bcompil\w*[\s_]+(?:counts?|times|functions?)\b|\b(?:counts?|number|times)\b.*\bcompil",
+    r"|\bcompil\w*?[\s_]\s{0,8}(?:counts?|times|functions?)\b"
+    r"|\b(?:counts?|number|times)\b.{0,200}\bcompil",
     re.I,
 )
 """Matches lines that say how often something was compiled."""

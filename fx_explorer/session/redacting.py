@@ -229,7 +229,9 @@ _TOKEN = re.compile(
 several digits. ``mixed``: digits and letters, such as a key.
 """
 
-_SOURCE_OF_FRAME = re.compile(r'^(?P<place>\s*File ".{0,4000}?", line \d+.*\n)[^\n]*', re.MULTILINE)
+_SOURCE_OF_FRAME = re.compile(
+    r'^(?P<place>[ \t]*File ".{0,4000}?", line \d+(?!\d).*\n)[^\n]*', re.MULTILINE
+)
 """Matches a frame of a traceback with its line of source."""
 
 _COMMENT = re.compile(r"(?P<before># \s*(?:\d+ {2})?)(?P<text>[^#\n]+)")

@@ -65,7 +65,7 @@ _MODULES = re.compile(r"^(?:\w{1,100}\.){1,20}(?=[A-Z]\w{0,100}(?::|$))")
 _OPERATION_BEGINS = "\nWhile executing %"
 _OPERATION = re.compile(
     r"^ *While executing %[^\n]{0,200}? = \w+\[target=(?P<target>[\w.]{1,200})\][^\n]*\n"
-    r"(?: *Original traceback:\n(?P<stack>(?: +[^\n]*\n)+))?",
+    r"(?: *Original traceback:\n(?P<stack>(?: [^\n]*\n)+))?",
     re.M,
 )
 """Matches the node that an interpreter of torch was at (torch/fx/interpreter.py), with the user's

@@ -78,7 +78,8 @@ _ORIGINS = re.compile(r"origins=OrderedSet\(\[(?P<nodes>[^\]]*)\]\)")
 _FRAME = re.compile(r'File "(?P<file>[^"\n]{1,4000})", line (?P<line>\d{1,8})')
 _REFUSED = re.compile(r"cannot fuse (?P<first>\w+) with (?P<second>\w+): (?P<reason>.*)")
 _SLOWER = re.compile(
-    r"cannot fuse \(benchmark\): fusing (?P<first>.+?) with (?P<second>.+?) cause (?P<times>\S+)x"
+    r"cannot fuse \(benchmark\): fusing (?P<first>.{1,500}?) with (?P<second>.{1,500}?) "
+    r"cause (?P<times>\S+)x"
 )
 _FUSED = re.compile(r"fusing (?P<first>\w+) with (?P<second>\w+)$")
 _PART = re.compile(r"(?<![a-z])[a-z]+\d+")

@@ -108,7 +108,7 @@ def _parameters_by_call(reader: SessionReader, code: model.Artifact) -> dict[int
     return {line: parameters[artifact] for line, _, artifact, _ in rows if artifact in parameters}
 
 
-_CPP = re.compile(r'extern "C"[^\n(]*?\w+\((?P<parameters>[^)]*)\)')
+_CPP = re.compile(r'extern "C"[^\n(]{0,1000}\((?P<parameters>[^)]*)\)')
 _TRITON = re.compile(r"^def \w+\((?P<parameters>[^)]*)\):", re.MULTILINE)
 
 

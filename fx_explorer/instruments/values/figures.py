@@ -20,8 +20,8 @@ _SUBCLASS = re.compile(r"^(?P<name>[A-Za-z_]\w{0,100})\((?P<parts>.{1,2000})\)$"
 """Matches the value of a tensor subclass: ``DTensor(_local_tensor: f32[4, 8], …)``."""
 
 _DTENSOR = re.compile(
-    r"_local_tensor: (?P<local>\w+\[[^\]]*\]).*?device_mesh: DeviceMesh\((?P<mesh>[^)]*)\)"
-    r".*?placements: (?P<placements>.*)$",
+    r"_local_tensor: (?P<local>\w+\[[^\]]{0,500}\]).{0,1000}?"
+    r"device_mesh: DeviceMesh\((?P<mesh>[^)]{0,500})\).{0,1000}?placements: (?P<placements>.*)$",
     re.DOTALL,
 )
 

@@ -16,7 +16,7 @@ from fx_explorer.model.checked_json import checked
 META = "numerics"
 """The key of the entry in ``meta``."""
 
-BY_TF32 = "TF32 makes the difference"
+BY_TF32 = "TF32 causes the difference"
 """The clause of a comparison (bench/measure/agreement.py) in which results are equal where numbers
 of 32 bits are not rounded to TF32.
 """

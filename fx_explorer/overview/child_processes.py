@@ -79,7 +79,7 @@ def children(reader: SessionReader) -> Children:
 
 
 def describe_finding(finding: model.ChildFinding) -> str:
-    """Return ``a Python builtin acts outside the graph, in a child process``."""
+    """Return ``a Python builtin acts outside of the graph, in a child process``."""
     return f"{PLAIN_REASONS.get(finding.cause) or first_line(finding.text)}, in a child process"
 
 

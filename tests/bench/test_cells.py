@@ -366,7 +366,8 @@ def test_without_room_for_float64_the_rest_is_compared_all_the_same(
     )
     reference = reference_for(caller(Net()))
     assert (
-        "no run in float64 (the model does not fit into memory in float64)" in reference.about_exact
+        "the run in float64 is missing (the model does not fit into memory in float64)"
+        in reference.about_exact
     )
     assert reference.results[0]
     assert not reference.exact

@@ -125,7 +125,7 @@ def test_what_is_faster_says_when_it_has_paid(tmp_path: Path) -> None:
     found = figures(tmp_path, (UNCOMPILED, [0.001] * 10), (INDUCTOR, [0.0005] * 10))
     first = verdict(found)[0]
     assert first.startswith(
-        "Compiling pays: with inductor, a call is 2.00 × (1.92 to 2.08) as fast as in eager mode, 500 µs and not 1 ms."
+        "Compiling pays: with inductor, a call is 2.00 × (1.92 to 2.08) as fast as in eager mode: 500 µs instead of 1 ms."
     )
     assert found.cells[1].pays_after == pytest.approx(9.0 / 0.0005, rel=0.001)
 
@@ -188,7 +188,7 @@ def test_a_budget_that_is_too_small_tells_what_was_seen_and_what_a_larger_one_se
         "imports and compiling, which are needed once, took 52.0 s, and rounds of calls 6.00 s"
         in second
     )
-    assert second.endswith("about --budget 70 would settle inductor.")  # 52 + 6 * 8 / 3
+    assert second.endswith("about --budget 70 would be enough for inductor.")  # 52 + 6 * 8 / 3
     (row,) = (row_of(one) for one in found.cells if one.cell.is_compiled)
     assert "3 rounds" in row[3]
     assert without_figures(found) == []
@@ -198,7 +198,7 @@ def test_one_round_does_not_show_which_is_faster(tmp_path: Path) -> None:
     found = figures(tmp_path, (UNCOMPILED, [0.1]), (INDUCTOR, [0.001]), budget_s=50.0)
     first, second = verdict(found)[:2]
     assert first == "inductor: 1 ms in one round, which is too few to compare speeds."
-    assert "would settle inductor" in second
+    assert "would be enough for inductor" in second
     assert not any("as fast" in sentence for sentence in verdict(found))
     (row,) = (row_of(one) for one in found.cells if one.cell.is_compiled)
     assert row[3] == "one timing each"
@@ -322,7 +322,7 @@ def test_wrong_results_are_told_and_rounding_is_no_problem(tmp_path: Path) -> No
     (sentence,) = problems(found)
     assert sentence == (
         "inductor gives other results: output 0 differs by up to 0.5; its error against a more exact run "
-        "is 3.0e-01, and eager's 1.0e-06 (RMS)."
+        "is 3.0e-01; eager mode's is 1.0e-06 (RMS)."
     )
     assert sentence in verdict(found)
     rounded = figures(
@@ -393,7 +393,7 @@ def test_on_a_narrow_terminal_the_table_keeps_the_speed_up_and_both_ends_of_a_co
     found = figures(tmp_path, (UNCOMPILED, about(0.001)), (tuned, about(0.00099)))
     wide, narrow = bench_text(found), bench_text(found, 80)
     assert tuned.contender in wide
-    table = narrow.partition("contender")[2].partition("\nLeft out")[0].splitlines()
+    table = narrow.partition("\ncontender  ")[2].partition("\nNot enough room")[0].splitlines()
     assert max(map(len, table)) <= 80
     row = next(line for line in table if line.startswith("inductor"))
     assert row.split("  ")[0].endswith("dynamic")

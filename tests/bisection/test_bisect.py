@@ -100,8 +100,8 @@ def test_among_sixty_commits_seven_captures_suffice(
 def test_the_commit_its_lines_and_the_fact_are_printed_and_sessions_kept(
     bisected: Bisected, tmp_path: Path
 ) -> None:
-    """From a folder below the root, with a commit that cannot be judged, a merge and a change that
-    is uncommitted changes.
+    """From a folder below the root, with a commit that cannot be judged, a merge and
+    uncommitted changes.
     """
     repository = new_repository(tmp_path / "project")
     (repository / "nets").mkdir()

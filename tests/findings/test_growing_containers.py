@@ -74,7 +74,7 @@ def test_a_container_that_grows_is_to_be_filled_outside(
     finding = the_finding(program, tmp_path)
     assert "valid for one length only" in finding.detail
     assert "outside of the compiled function" in finding.detail
-    assert "leave it" not in finding.detail
+    assert "do not change it" not in finding.detail
 
 
 def test_a_longer_list_in_each_call_is_not_filled_inside(tmp_path: Path) -> None:

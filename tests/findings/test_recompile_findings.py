@@ -426,7 +426,7 @@ def scaled(x: torch.Tensor, times: int) -> torch.Tensor:
 def test_a_number_that_is_only_computed_with_does_not_steer(tmp_path: Path) -> None:
     x = torch.ones(2)
     for finding in of_kind(calls(scaled, [(x, 3), (x, 5), (x, 7)], tmp_path), "recompile"):
-        assert "decides by" not in finding.explanation
+        assert "depends on the value of" not in finding.explanation
 
 
 def test_the_recompiles_of_an_unrolled_loop_are_told_with_the_loop(tmp_path: Path) -> None:

@@ -218,11 +218,11 @@ def test_a_message_that_nobody_sees_is_not_taken_away_unmentioned(
 @pytest.mark.parametrize(
     ("name", "title", "what"),
     with_others(
-        [("calls:locked", "enter lock only in eager mode", "lock does")],
+        [("calls:locked", "enter lock only in eager mode", "lock, ")],
         [
             ("calls:hooked", OUT, "y.register_hook"),
             ("calls:slept", NOT_COMPILED, "time.sleep"),
-            ("calls:timed", "leave Timed() out", "Timed() does"),
+            ("calls:timed", "leave Timed() out", "Timed(), "),
             ("calls:slept", OUT, "time.sleep"),
             ("calls:hooked", NOT_COMPILED, "y.register_hook"),
         ],
@@ -234,7 +234,7 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
     found = case(name)
     trial = found.tried(found.fix(title))
     assert trial.verdict == "good where compared"
-    assert f"not compared: what {what}" in trial.reason
+    assert f"not compared: the effects of {what}" in trial.reason
     assert "which the compared calls do not show" in trial.reason
 
 

@@ -144,7 +144,7 @@ def test_what_was_not_tried_is_told_with_a_good_verdict() -> None:
     )
     assert (verdict, reason) == (
         "good",
-        "2 breaks → 1; equal in 2 calls, with the code built too; not tried: zeros",
+        "2 breaks → 1; equal in 2 calls, also with the code built; not tried: zeros",
     )
 
 

@@ -35,7 +35,7 @@ def test_a_module_may_be_anywhere_and_a_file_must_be_there(tmp_path: Path) -> No
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert why_not_tried(reader, CaptureRequest("package.module:f", "")) == ""
         assert why_not_tried(reader, CaptureRequest(f"{here}:f", "")).startswith(
-            f"{here} is not here"
+            f"{here} is not in this folder ("
         )
         here.touch()
         assert why_not_tried(reader, CaptureRequest(f"{here}:f", "")) == ""

@@ -495,4 +495,4 @@ def test_a_warning_of_torchs_that_a_fix_takes_away_is_told(
         if fix.title in ("keep the value in a tensor", "put the number into the graph")
     ]
     assert len(risks) == 2
-    assert all(("torch's warning" in risk) == warns for risk in risks)
+    assert all(("torch no longer gives its warning" in risk) == warns for risk in risks)

@@ -275,8 +275,8 @@ def test_calls_that_only_one_of_the_runs_makes_are_named(script: Callable[..., P
     trial = tried(script(TRAINING, exit_code=3), AT_CALLER)
     assert trial.verdict == "good where compared"
     assert trial.reason.endswith(
-        "not compared: calls of loss_of, which only the original has compiled; calls of "
-        "loss_of_graph, which only the changed script has compiled; not tried: a call in which a "
+        "not compared: calls of loss_of, which is compiled only in the original; calls of "
+        "loss_of_graph, which is compiled only in the changed script; not tried: a call in which a "
         "line after the print raises: nothing is written then"
     )
 
@@ -338,7 +338,8 @@ def test_what_a_script_saves_and_throws_away_is_compared(script: Callable[..., P
     )
     assert trial.verdict == "refused"
     assert trial.reason.startswith(
-        "results differ: what call 1 of torch.save() writes['model']['weight'], with the script's own"
+        "results differ: the content that call 1 of torch.save() writes['model']['weight'], with "
+        "the script's own inputs"
     )
     assert "the gradient of a tensor [2, 4] at call 1 of backward(), with" in str(
         trial.verification

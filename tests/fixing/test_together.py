@@ -158,7 +158,7 @@ def test_breaks_of_the_whole_are_counted_before_and_after(case: Callable[[str], 
     assert trial.verdict == "good where compared", (
         trial.reason
     )  # one of them is: what it leaves out is not lost from what is said
-    assert trial.reason.startswith("3 breaks → 0; equal in 20 calls; not compared: what ")
+    assert trial.reason.startswith("3 breaks → 0; equal in 20 calls; not compared: the effects of ")
 
 
 def test_fixes_that_are_good_alone_and_not_together_are_refused(

@@ -42,7 +42,7 @@ X = torch.ones(3, 4)
             "symbolic_trace",
             "ITERATED",
             "TraceError",
-            "does not know its length",
+            "whose length is unknown",
         ),
         (
             programs.Counted,
@@ -152,7 +152,7 @@ def test_lambdas_methods_and_keywords_are_traced(traced: Traced) -> None:
         assert {row.state for row in traced(target, X).values()} == {"made"}
     rows = traced(programs.function, X, only=("export", "make_fx"), scale=3.0)
     assert {row.state for row in rows.values()} == {"made"}
-    assert "scale became such" in rows["make_fx"].remarks[-1]
+    assert "scale became positional" in rows["make_fx"].remarks[-1]
 
 
 def test_what_a_model_prints_while_it_is_traced_is_dropped(

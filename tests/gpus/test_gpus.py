@@ -116,7 +116,7 @@ def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"there is no file .*gone\.toml"):
+    with pytest.raises(UsageError, match=r"there is no GPU file .*gone\.toml"):
         find_gpu(str(tmp_path / "gone.toml"))
 
 

@@ -56,7 +56,7 @@ def test_words_that_fit_several_graphs_ask_for_a_number(
 ) -> None:
     assert main(["graph", str(hand.path), "post_grad"]) == 2
     told = capsys.readouterr().err
-    assert "fits 2 graphs" in told
+    assert "matches 2 graphs" in told
     assert "Forward · post-grad" in told
 
 

@@ -132,7 +132,7 @@ TENSOR: dict[str, Any] = {
         ),
         (
             {**TENSOR, "value": "TwoTensor(a: f32[2, 3], b: f32[2, 3])"},
-            "x was TwoTensor(a: f32[2, 3], b: f32[2, 3]); here it is a plain",
+            "x was TwoTensor(a: f32[2, 3], b: f32[2, 3]); here it is replaced by a plain",
         ),
         (
             {**TENSOR, "shape": ("u0", "3")},

@@ -153,7 +153,7 @@ def test_sizes_that_come_once_are_told_since_torch_records_none_of_them(tmp_path
         assert told(reader) == [
             (
                 "problem",
-                "[0/0] inference was called with 12 sizes, none of them twice: none was recorded "
+                "[0/0] inference was called with 12 sizes, each only once, so none was recorded "
                 "as a CUDA graph.",
             )
         ]

@@ -260,9 +260,9 @@ def test_a_filter_that_is_not_there_is_refused_with_those_that_are(
     ("name", "told"),
     [
         ("raises", "the guard filter keep.py:raises raised ValueError: no (line 6 of keep.py)"),
-        ("short", "keep.py:short gave 1 answer for "),
+        ("short", "keep.py:short returned 1 answer for "),
         ("numbers", "keep.py:numbers returned 1; torch takes only True (keep) or False (drop)"),
-        ("nothing", "keep.py:nothing gave NoneType for "),
+        ("nothing", "keep.py:nothing returned NoneType for "),
         ("leaves", "the guard filter keep.py:leaves raised SystemExit: 5 (line 18 of keep.py)"),
     ],
 )
@@ -297,7 +297,7 @@ def test_a_refused_filter_ends_the_command_without_a_traceback(
     ]
     assert main([*words, "-o", "s.fxs"]) == 2
     told = capsys.readouterr()
-    assert "keep.py:short gave 1 answer for" in told.err
+    assert "keep.py:short returned 1 answer for" in told.err
     assert "Traceback" not in told.err + told.out
 
 

@@ -63,4 +63,4 @@ def test_float32_is_not_rounded_at_all(tmp_path: Path) -> None:
 
 
 def test_the_option_is_found_by_what_it_does() -> None:
-    assert "rounding" in WORDS["inductor.emulate_precision_casts"].does.casefold()
+    assert "rounds to" in WORDS["inductor.emulate_precision_casts"].does.casefold()

@@ -50,12 +50,12 @@ AT_LOADING = {
     "an import that exits": ("sections", "raise SystemExit(3)", "SystemExit: 3"),
     "an object of another kind": ("views", "BAD = 7", ("is int, but must be "
                                                       "fx_explorer.plugins.View")),
-    "an older interface": ("views", "BAD = view(fail, interface=0)", "version 0 of the plug-in interface"),
+    "an older interface": ("views", "BAD = view(fail, interface=0)", "it needs version 0 of the plug-in interface"),
     "a newer interface": ("problems", "BAD = problem(fail, interface=2)", "this fx-explorer has version 1"),
     "no title": ("views", "BAD = view(fail, title=None)", "title cannot be None"),
     "no function": ("problems", "BAD = problem('find')", "find cannot be 'find'"),
     "an unknown need": ("problems", "BAD = problem(fail, needs='luck')", "needs cannot be 'luck'"),
-    "a file that is not there": ("gpus", "BAD = GpuFile(interface=1, file=Path('/no/gpu.toml'))", "there is no file"),
+    "a file that is not there": ("gpus", "BAD = GpuFile(interface=1, file=Path('/no/gpu.toml'))", "there is no GPU file"),
     "an object that is not there": ("panes", "GOOD = 1", "has no attribute 'BAD'"),
     "code that is no Python": ("readers", "BAD = (", "SyntaxError"),
 }  # fmt: skip
@@ -126,13 +126,13 @@ def test_a_view_that_fails_says_so_in_place_of_rows(
             section = section_of(reader, "bad")
             assert not section.rows
             assert message in section.answer
-            assert section.answer.startswith("The view bad (some-broken 1.0) is left out: ")
+            assert section.answer.startswith("The view bad (some-broken 1.0) is not used: ")
     assert len(told) == 1
 
 
 PROBLEMS = {
     "it raises": ("fail", "RuntimeError"),
-    "it raises late": ("lambda _: (1 / n for n in (1, 0))", "found 1.0, which is no"),
+    "it raises late": ("lambda _: (1 / n for n in (1, 0))", "it returned 1.0, which is not a"),
     "nothing to go through": ("lambda _: None", "TypeError"),
     "another urgency": ("lambda _: [Problem(text='t', urgency='now')]", "urgency cannot be 'now'"),
     "one text": ("lambda _: [Problem(text='t', urgency='slow', evidence='e')]", "write a tuple"),
@@ -270,7 +270,7 @@ def test_a_command_answers_beside_them_all_and_tells_each_once(
     assert ended.returncode == 0
     assert [table["name"] for table in report["plugins"]] == ["good"]
     messages = " ".join(ended.stderr.replace("hello\n", "").split())
-    told = re.findall(r"plug-in: (?:the )?\S.*?\((broken-\d+) 1\.0\) is left out", messages)
+    told = re.findall(r"plug-in: (?:the )?\S.*?\((broken-\d+) 1\.0\) is not used", messages)
     asked = [f"broken-{at}" for at, (group, _, _) in enumerate(AT_LOADING.values())
              if group in ("views", "sections", "problems")]  # fmt: skip
     assert sorted(told) == sorted(asked), "a report asks for these kinds, and loads no other"

@@ -225,7 +225,7 @@ def test_what_was_compiled_without_gradients_says_so_when_they_are_asked_for(
     loaded = Precompile.load(Precompile.save(found.run, tmp_path / "linear.pt2"), model)
     for run in (found.run, loaded):
         with pytest.raises(
-            GuardError, match=r"compiled without gradients: .* required now by .*weight"
+            GuardError, match=r"compiled without gradients: .* are required now by .*weight"
         ) as raised:
             run(found.inputs)
         assert "Call it under torch.no_grad()" in str(raised.value)

@@ -61,8 +61,8 @@ def test_marking_is_advised_when_it_serves_both_and_dynamic_true_frees_more() ->
     assert advice(trials) == "torch._dynamo.mark_dynamic(x, 0)"
     told = verdict(trials)
     assert told.startswith(
-        "With mark_dynamic, one compilation works for both; dynamic=True does too, with 3 dynamic sizes "
-        "in place of 1."
+        "With mark_dynamic, one compilation works for both; dynamic=True does too, with 3 dynamic "
+        "sizes instead of 1."
     )
     assert "By default, torch recompiles once" in told
 

@@ -159,7 +159,7 @@ def _is_open(cell: CellFigures) -> bool:
 
 
 def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> str:
-    """Return, as a clause, how many seconds would settle the open cells."""
+    """Return, as a clause, what budget would be enough for the open cells."""
     times_as_long = max(map(_times_as_long, open_cells))
     if times_as_long == inf:
         return (
@@ -169,7 +169,7 @@ def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> 
         return f"even {MOST_ROUNDS} rounds, the maximum of a bench, would not make it certain"
     needed_s = figures.preparing_s + figures.measuring_s * times_as_long
     names = listed(list(dict.fromkeys(cell.cell.contender for cell in open_cells)), 3)
-    return f"about --budget {ceil(needed_s / 10) * 10} would make {names} certain"
+    return f"about --budget {ceil(needed_s / 10) * 10} would be enough for {names}"
 
 
 def _times_as_long(cell: CellFigures) -> float:

@@ -32,6 +32,7 @@ from fx_explorer.instruments.bench.measure.path_while_compiling import (
     describe_other_path,
 )
 from fx_explorer.model import AgreementKind
+from fx_explorer.model.numerics import BY_TF32
 from fx_explorer.program.equal_results import (
     GPU_GRADIENT_TOLERANCE,
     ROUNDING_OF_TF32,
@@ -289,7 +290,7 @@ def _without_tf32(
         agreement = "differs"
         sentence = f"{switched_off} results differ too: {far}"
     elif agreement == "differs":
-        sentence = f"TF32 makes the difference: {switched_off} {far}"
+        sentence = f"{BY_TF32}: {switched_off} {far}"
     else:
         sentence = f"{switched_off} {far}"
     sentences = [str(agreed["agreement_words"]), sentence]

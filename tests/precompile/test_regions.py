@@ -128,7 +128,8 @@ def entangled(later: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
 def test_regions_that_wait_for_each_other_are_named() -> None:
     with pytest.raises(
         CompilerError,
-        match=r'regions "first", "second": two of them need each other's results, .* Rename the later part of one',
+        match=r'regions "first", "second": two of them need '
+        r"each other's results, .* Rename the later part of one",
     ):
         regions_compiled(entangled("first"), torch.ones(4), torch.ones(4))
 

@@ -83,7 +83,10 @@ def test_a_file_that_the_reader_calls_damaged_is_told_as_such(tmp_path: Path) ->
 
 
 def test_without_the_reader_the_file_is_text(sample: Path) -> None:
-    with pytest.raises(UsageError, match=r"is a table of a graph \(graph.print_tabular\), and not"):
+    with pytest.raises(
+        UsageError,
+        match=r"is a table of a graph \(graph.print_tabular\), but fx-explorer bench needs the program",
+    ):
         cli._dispatch(["bench", str(TABULAR)])
     ended = run(sample, "--no-plugins", str(TABULAR))
     assert "it looks like text" in ended.stderr

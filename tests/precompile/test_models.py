@@ -167,7 +167,7 @@ def test_a_tiny_llama_gives_the_logits_and_gradients_of_eager() -> None:
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-4) for name in theirs)
 
 
-@pytest.mark.parametrize("module", ["precompile", "precompile.api", "precompile.compiled"])
+@pytest.mark.parametrize("module", ["precompile", "precompile.api", "precompile.compiled_function"])
 def test_the_examples_in_the_docstrings_run(module: str) -> None:
     ran = doctest.testmod(importlib.import_module(f"fx_explorer.{module}"))
     assert ran.attempted > 3

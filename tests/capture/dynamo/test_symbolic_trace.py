@@ -365,5 +365,5 @@ def test_a_line_that_only_begins_a_function_was_not_discarded(runs: Runs) -> Non
     answer = of_trace(whole, f"{__file__}:{line}")
     assert not all(row["is_discarded"] for row in answer.rows)
     assert answer.text.endswith(
-        f":{line} Dynamo only entered a function: it recorded no call, node or guard."
+        f":{line}, Dynamo only entered a function: it recorded no call, node or guard."
     )

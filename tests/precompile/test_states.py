@@ -130,7 +130,7 @@ def test_a_model_that_does_something_else_without_gradients_is_refused_by_name(
         with (
             without(),
             pytest.raises(
-                GuardError, match=r"gradients were on, and are off now, and the model"
+                GuardError, match=r"gradients were on before, and are off now, and the model"
             ) as raised,
         ):
             found.run(found.inputs)
@@ -415,7 +415,7 @@ def test_a_default_dtype_that_decides_something_is_refused_with_the_line(
     another_dtype()
     with pytest.raises(
         GuardError,
-        match=r"default dtype was torch.float32, and is torch.float64 now.*test_states.py:\d+: `return",
+        match=r"default dtype was torch.float32 before, and is torch.float64 now.*test_states.py:\d+: `return",
     ):
         found.run(found.inputs)
     torch.set_default_dtype(torch.float32)

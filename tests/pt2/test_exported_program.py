@@ -203,8 +203,8 @@ def flipped(saved: Path, path: Path) -> Path:
     ("name", "said"),
     [
         ("truncated", "its table of contents is missing"),
-        ("empty", "is an empty file, and neither"),
-        ("text", "is text, and neither"),
+        ("empty", "is an empty file, neither"),
+        ("text", "is text, neither"),
         ("checkpoint", "is a model checkpoint"),
         ("torchscript", "is a TorchScript archive"),
         (
@@ -216,7 +216,7 @@ def flipped(saved: Path, path: Path) -> Path:
         ("twice", "two files with the same name"),
         ("outside", "names a file outside itself"),
         ("bomb", "inflates more than 100 times"),
-        ("huge", "and at most"),
+        ("huge", "bytes; at most"),
     ],
 )
 @pytest.mark.filterwarnings(

@@ -159,7 +159,7 @@ def test_the_first_line_says_by_how_much_it_may_be_off_without_the_gpu(
     assert cli.main(["memory", str(session)]) == 0
     first_line = capsys.readouterr().out.splitlines()[0]
     match = re.search(
-        r"at its peak \(up to (\S+ \S+): what (\d+) library calls take at work is not known "
+        r"at its peak \(up to (\S+ \S+): the temporary memory of (\d+) library calls is not known "
         r"without the GPU\)",
         first_line,
     )

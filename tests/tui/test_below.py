@@ -229,7 +229,7 @@ async def test_that_several_kernels_compute_a_node_is_said(
         await driver.press("p", "k")
         await driver.settle()
         said_now = [n.message for n in driver.app._notifications if "kernels compute" in n.message]
-        assert [message.partition(",")[0] for message in said_now] == ([told] if told else [])
+        assert [message.partition(";")[0] for message in said_now] == ([told] if told else [])
 
 
 def _add_second_kernel(written: Written) -> None:

@@ -167,7 +167,7 @@ def test_a_mistake_in_the_config_file_is_told_and_asks() -> None:
     config = parse_config({"after_fix": ["capture"]}, "config.toml")
     assert config.after_fix == Config().after_fix == "ask"
     assert config.problems == (
-        """config.toml: after_fix = ['capture'] is not known; write "ask", "capture" or "nothing\"""",
+        """config.toml: after_fix = ['capture'] is not valid; write "ask", "capture" or "nothing\"""",
     )
 
 

@@ -85,7 +85,7 @@ def try_changes(
     deadline = time.monotonic() + budget_s
     for at, change in enumerate(changes[:MOST_CHANGES]):
         if change.by_hand:
-            yield f"Not tried, because it must be set by hand: {change.title} {change.by_hand}"
+            yield f"Not tried, because it must be set by hand: {change.title}\n{change.by_hand}"
             continue
         left_s = deadline - time.monotonic()
         if left_s <= 0:

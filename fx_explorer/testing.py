@@ -281,7 +281,7 @@ def assert_same_code(
             before.splitlines(), code.splitlines(), str(file), "generated now", lineterm="", n=1
         )
         shown = "\n".join(list(lines)[:MOST_LINES])
-        raise NotAsExpected(f"different kernels are generated {shown} fx-explorer {what.session}")
+        raise NotAsExpected(f"different kernels are generated\n{shown}\nfx-explorer {what.session}")
     return result
 
 

@@ -244,7 +244,7 @@ def server_of(answers: ToolCalls, *, may_run: bool) -> MCPServer:
         structured_output=False,
         description="Answer one question about a session (.fxs), a TORCH_TRACE log, an archive or "
         "a page written by fx-explorer. Questions, with the meaning of `about` for "
-        f"each: {_QUESTIONS}",
+        f"each:\n{_QUESTIONS}",
     )
     async def ask_question(
         file: Annotated[str, Field(description="path of the session, log, archive or page")],

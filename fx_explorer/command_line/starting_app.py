@@ -386,7 +386,7 @@ def run_app(
 
     for fault in faults_of(app):
         print(
-            f"fx-explorer: an internal error that fx-explorer survived: {printable_text(fault)}",
+            f"fx-explorer: an internal error that fx-explorer survived:\n{printable_text(fault)}",
             file=sys.stderr,
         )
     if open_next and app.controllers.leaving.opens_next:

@@ -188,7 +188,7 @@ def _requested_graph(reader: SessionReader, graphs: list[Document], name: str) -
         raise UsageError(f"no graph is called {name!r}; there are:\n{_listed(graphs)}")
     if len(documents) > 1:
         raise UsageError(
-            f"{name!r} matches {len(documents)} graphs; give the number of one: "
+            f"{name!r} matches {len(documents)} graphs; give the number of one:\n"
             f"{_listed(documents)}"
         )
     return documents[0]

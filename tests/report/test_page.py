@@ -246,7 +246,7 @@ def _source(reader: SessionReader, texts: LinkedTexts) -> Any:
 def test_a_damaged_page_is_told(page: str, damage: Any, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(damage(page))
-    with pytest.raises(SessionError, match=r"page\.html (?:is a page|was edited)"):
+    with pytest.raises(SessionError, match=r"page\.html (?:is an fx-explorer page|was edited)"):
         in_page.write_session(file, tmp_path / "taken.fxs")
 
 

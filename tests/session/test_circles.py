@@ -195,7 +195,7 @@ def test_a_text_that_is_too_long_to_compare_says_so() -> None:
     long = [""] * (MOST_LINES + 7)
     (*_, last) = text_diff(long, [*long[:-1], "other"])
     assert last.sign == "~"
-    assert "… 7 more lines are not compared one by one" in str(last.before)
+    assert "… 7 more lines not compared one by one" in str(last.before)
     assert (
         describe_difference(text_diff(long, [*long[:-1], "other"]), "line")
         == f"1 line changed; {CUT_IN_WORDS}"

@@ -135,7 +135,8 @@ def test_several_classes_must_be_told_apart(resolve: Resolve) -> None:
 
 def test_a_class_that_needs_arguments_names_them_and_the_option(resolve: Resolve) -> None:
     with pytest.raises(
-        TargetError, match=r"it needs width, depth\. Give the arguments with --call 'Net\(width=…\)'"
+        TargetError,
+        match=r"it needs width, depth\. Give the arguments with --call 'Net\(width=…\)'",
     ):
         resolve(NEEDY + "example_inputs = torch.ones(1, 8)")
 

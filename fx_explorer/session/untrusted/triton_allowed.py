@@ -269,8 +269,9 @@ class TritonSource:
             text = self.text.splitlines()[line - 1].strip()[:120]
         why = what or f"Inductor does not write {kind_of(node)}"
         return UntrustedSourceError(
-            f"line {line} of the kernel's source is rejected: {why}: {text} Nothing of it ran. "
-            "Capture its program yourself, and the kernel is compiled from your own capture."
+            f"line {line} of the kernel's source is rejected: {why}: {text}\n"
+            "Nothing of it ran. Capture its program yourself, and the kernel is compiled from your "
+            "own capture."
         )
 
     def plain(self, value: ast.Constant, is_path_free: bool = True) -> None:

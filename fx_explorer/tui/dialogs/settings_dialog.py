@@ -446,7 +446,7 @@ class SettingsDialog(TryingDialog):
             title = f"The value you typed for {setting.full_name} is not valid"
             question = Keeping(title, str(error), can_keep=False)
         else:
-            words = f"{value} You typed it, but did not accept it with Enter."
+            words = f"{value}\nYou typed it, but did not accept it with Enter."
             question = Keeping(f"Keep the value you typed for {setting.full_name}?", words)
 
         def answered(answer: Keep | None) -> None:

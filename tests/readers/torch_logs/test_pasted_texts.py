@@ -88,7 +88,7 @@ def test_two_ranks_that_recompiled_alike_do_not_diverge() -> None:
         "Both ranks did the same until the end of the text, 1 compilation each."
     )
     assert "graph breaks" not in " ".join(agreed(ranks)[0])
-    assert "This text does not have: ranks 0 and 2" in ranks.notes
+    assert "Not in this text: ranks 0 and 2" in ranks.notes
 
 
 def test_a_limit_of_what_was_not_printed_is_not_kept(

@@ -153,7 +153,8 @@ def test_what_needs_the_program_takes_no_log(
     (tmp_path / "x.log").write_bytes(whole("graph_breaks"))
     assert cli.main([command[0], "x.log", *command[1:]]) == 2
     assert (
-        "x.log was written by torch about a program, but not the program" in capsys.readouterr().err
+        f"x.log was written by torch about a program, but fx-explorer {command[0]} needs the program "
+        "itself." in capsys.readouterr().err
     )
 
 

@@ -45,7 +45,7 @@ def test_a_log_on_the_standard_input_is_reported_packed_or_not() -> None:
 def test_a_standard_input_that_holds_no_log_is_told() -> None:
     ended = report_of_input(b"epoch 1: loss 0.3\n")
     assert ended.returncode == SessionError.exit_code
-    assert b"the standard input has no record of torch's" in ended.stderr
+    assert b"the standard input has no torch records" in ended.stderr
     assert b"Traceback" not in ended.stderr
 
 

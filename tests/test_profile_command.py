@@ -103,7 +103,7 @@ def test_a_session_that_cannot_be_written_to_stays_as_it_is(
     assert cli.main(["profile", str(session), str(DATA / "broken.json.gz")]) == 0
     told = capsys.readouterr()
     assert "100 % is assigned to a kernel" in told.out
-    assert "stays as it is" in told.err
+    assert "stays unchanged" in told.err
     assert session.read_bytes() == before
 
 

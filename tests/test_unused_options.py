@@ -66,7 +66,7 @@ def test_an_option_of_capturing_is_refused_for_a_saved_session(
     assert main([*command, str(session), *option.split()]) == 2
     told = capsys.readouterr().err
     assert (
-        f"{option.split()[0].rstrip('=')} works on targets: {session} is captured already" in told
+        f"{option.split()[0].rstrip('=')} works on targets: {session} is already a capture" in told
     )
     assert told.count("\n") == 1
 

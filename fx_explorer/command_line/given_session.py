@@ -104,7 +104,7 @@ def refuse_gpu(arguments: argparse.Namespace) -> None:
         if is_of_package(arguments):
             what = "is compiled already"
         else:
-            what = "is captured already"
+            what = "is already a capture"
         raise UsageError(
             f"{given} works on targets: {shown} {what}. Capture its program with {given}."
         )
@@ -173,7 +173,7 @@ def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = 
         if is_of_package(arguments):
             what = "is compiled already"
         else:
-            what = "is captured already"
+            what = "is already a capture"
         raise UsageError(
             f"{option} works on targets: {shown_name(arguments)} {what}. Capture its program with "
             f"{option}."

@@ -120,7 +120,8 @@ def test_graphs_of_another_batch_are_the_same_but_for_one_size(
     assert all(pair.is_same for pair in pairs)
     heading, sizes = graph_lines(pairs)
     assert (
-        heading == f"each stage's graphs, by their structure: {len(pairs)} equal except for sizes"
+        heading
+        == f"each stage's graphs, by their structure: {len(pairs)} the same except for sizes"
     )
     assert sizes.startswith("  sizes: 4 → 8 in ")
     nodes = sum(pair.left.node_count for pair in pairs if pair.left)

@@ -53,7 +53,7 @@ def test_another_triton_is_a_notice(written: Written) -> None:
 
 def test_questions_about_the_device_are_notices_with_their_line(written: Written) -> None:
     facts = overview(written(lambda writer: virtual(writer, questions=[question(12)])))
-    told = [fact for fact in facts if "model.py:12 asks .is_cuda" in fact.text]
+    told = [fact for fact in facts if "model.py:12 checks .is_cuda" in fact.text]
     assert [fact.severity for fact in told] == ["notice"]
 
 
@@ -61,7 +61,7 @@ def test_many_questions_are_counted(written: Written) -> None:
     facts = overview(
         written(lambda writer: virtual(writer, questions=[question(line) for line in range(1, 9)]))
     )
-    assert len([fact for fact in facts if "asks .is_cuda" in fact.text]) == 5
+    assert len([fact for fact in facts if "checks .is_cuda" in fact.text]) == 5
     assert any(
         fact.text == "The program has 3 more such questions about the device." for fact in facts
     )

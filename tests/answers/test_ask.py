@@ -189,7 +189,7 @@ def test_a_log_that_ends_in_a_compile_says_so(ask: Ask, tmp_path: Path) -> None:
     assert re.match(r"the log ends while \[\d/\d\] is being compiled", answer["ended"])
     assert answer["figures"]["end_of_log"] == answer["ended"]
     assert "finished" not in json.dumps(answer)
-    (fact,) = ask(log, "overview", "--match", "log ends while")["rows"]
+    (fact,) = ask(log, "overview", "--match", "log ends during a compile")["rows"]
     assert fact["severity"] == "problem"
 
 

@@ -193,7 +193,7 @@ def graph_lines(pairs: Sequence[GraphPair]) -> list[str]:
     others = [pair for pair in pairs if not pair.is_same]
     sizes = sizes_of_pairs(pairs)
     resized = sum(pair.alignment.resized for pair in pairs if pair.alignment)
-    but = " but for sizes" if sizes else ""
+    but = " except for sizes" if sizes else ""
     counts = [f"{len(same):,} the same{but}"] if same else []
     if others:
         counts.append(f"{len(others):,} {'differs' if len(others) == 1 else 'differ'}")

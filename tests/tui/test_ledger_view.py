@@ -154,7 +154,7 @@ async def test_the_chart_follows_the_cursor_through_every_row(
             pane = driver.app.screen.query_one(TablePane)
             assert max(map(len, chart(driver))) <= pane.content_size.width
             assert "▲" in chart(driver)[-1] or pane.rows.line_text(pane.rows.cursor).startswith(
-                "sum  in no step"
+                "sum  not accounted for"
             )
 
 

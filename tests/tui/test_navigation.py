@@ -100,7 +100,7 @@ async def test_a_find_that_finds_nothing_says_so_and_names_the_key_that_looks_ev
 ) -> None:
     async with open_app(hand.path, size=(80, 24)) as driver:
         await driver.press("2", "slash", *"zebra")
-        assert "no match; esc f looks everywhere" in driver.screen
+        assert "no match; esc f searches everywhere" in driver.screen
         await driver.press("enter")
         assert driver.explorer.find_bar.is_open, "what it says stays"
 

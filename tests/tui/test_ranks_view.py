@@ -57,7 +57,7 @@ async def test_the_divergence_is_on_top_and_the_cursor_on_the_ranks_that_differ(
         await pilot.pause()
         answer = "\n".join(line.plain for line in app._answer())
         assert answer.startswith("Rank 1 failed to compile f() at ranks_zoo.py:27 in AOTAutograd")
-        assert "Rank 1 diverges from rank 0.\nFirst: Rank 1 took another branch" in answer
+        assert "Rank 1 diverges from rank 0.\nFirst: Rank 1 took a different branch" in answer
         assert app.row.rank.rank == 1
         assert "Rank 1 failed to compile f()" in told(app)
 

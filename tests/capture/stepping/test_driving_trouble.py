@@ -104,7 +104,7 @@ WRONG: dict[str, Command] = {
     "There is no [9/9]": Command("again", gate="dynamo", compilation="9/9"),
     "there is no option": Command("again", gate="dynamo", changes=Changes({"inductor.no_such": 1})),
     "max_fusion_size": Command("set", changes=Changes({"inductor.max_fusion_size": "many"})),
-    "Here is the pre-grad passes": Command(
+    "The compile is at the pre-grad passes": Command(
         "pass", changes=Changes(passes=(PassFile("joint", "a.py"),))
     ),
     "cannot read the pass file": Command(

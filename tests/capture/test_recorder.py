@@ -401,7 +401,9 @@ def test_a_hook_that_torch_does_not_offer_empties_its_view_and_says_so(
     reader = record(tmp_path / "x.fxs", train_mlp)
     (failure,) = failures(reader)
     assert (failure.where, failure.kind) == ("recorder", "unavailable")
-    assert failure.message.startswith(f"bytecode: torch {torch.__version__} does not offer")
+    assert failure.message.startswith(
+        f"bytecode: torch {torch.__version__} lacks what this is read from"
+    )
     assert not reader.rows(Artifact, kind="bytecode_original")
     assert reader.rows(Graph, stage="post_grad", direction="backward")
 

@@ -78,8 +78,8 @@ def test_an_output_without_gradient_is_a_note_by_default_and_an_error_when_train
     asked = job()
     call_target(target, asked)
     assert asked.trained == [True, False]
-    assert "nothing that f returned has a gradient" in asked.notes[0]
-    with pytest.raises(TargetError, match="--train: nothing that f returned"):
+    assert "no value that f returned has a gradient" in asked.notes[0]
+    with pytest.raises(TargetError, match="--train: no value that f returned"):
         call_target(target, job(train=True))
 
 

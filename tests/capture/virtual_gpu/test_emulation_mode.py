@@ -281,7 +281,7 @@ def test_what_the_program_asks_about_the_device_is_told(
     ]
     assert asked == [("torch.cuda.is_available()", str(program), 2), (".is_cuda", str(program), 5)]
     facts = overview(opened(ended))
-    told = "program.py:2 asks torch.cuda.is_available(): on the GPU it may take another branch than the one that was captured."
+    told = "program.py:2 checks torch.cuda.is_available(): on the GPU it may take another branch than the captured one."
     assert told in [fact.text for fact in facts]
     assert (facts[-1].text, facts[-1].place) == (
         f"Look first at: {told}",

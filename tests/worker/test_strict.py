@@ -173,9 +173,12 @@ async def test_a_target_is_called_as_often_as_the_stance_needs(
         ),
         (
             {"settings": {"compile.disable": True}},
-            "torch.compile was called with disable=True for f (asked for",
+            "torch.compile was called with disable=True for f (set with an option of fx-explorer",
         ),
-        ({"settings": {"dynamo.disable": True}}, "torch._dynamo.config.disable is true (asked for"),
+        (
+            {"settings": {"dynamo.disable": True}},
+            "torch._dynamo.config.disable is true (set with an option of fx-explorer",
+        ),
     ],
 )
 async def test_when_nothing_is_compiled_the_reason_is_said(

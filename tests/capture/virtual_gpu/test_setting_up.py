@@ -384,8 +384,8 @@ def test_a_triton_of_another_version_that_lacks_something_is_named(
         ("3.7.1", "3.7", ""),
         ("3.7.1", "3.7.1", ""),
         ("3.9.0", "", ""),
-        ("3.70.1", "3.7", "triton 3.70.1 is here"),
-        ("3.6.0", "3.7.1", "goes with 3.7.1: the code may differ"),
+        ("3.70.1", "3.7", "triton 3.70.1 is installed"),
+        ("3.6.0", "3.7.1", "needs 3.7.1: the code may differ"),
     ],
 )
 def test_a_triton_that_does_not_go_with_torch_is_told(

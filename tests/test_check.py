@@ -309,7 +309,7 @@ def write_child_error(writer: SessionWriter) -> None:
             write_unseen_child,
             "unseen-children",
             7,
-            "what 1 child process It is not known what",
+            "it is not known what 1 child process compiled",
         ),
         (write_compile_error, "compile-errors", 9, "compiling raised an error 1 time"),
         (write_gap, "gaps", 7, "1 record of torch could not be read"),
@@ -335,7 +335,7 @@ def test_a_condition_that_holds_for_the_wrong_reason_fails_with_a_sentence_of_it
     asked = (tmp_path / "s.fxs", f"--{condition}", 9)
     assert check(*asked, "--github", "--junit", tmp_path / "c.xml") == 1
     told, annotation = capsys.readouterr().out.splitlines()
-    assert told.startswith(f"/p/m.py:{line}: {sentence} (if that is meant: --allow-{allowed})")
+    assert told.startswith(f"/p/m.py:{line}: {sentence} (if this is intended: --allow-{allowed})")
     assert read_annotation(annotation)["message"].startswith(sentence)
     failed = [
         case.attrib
@@ -343,7 +343,7 @@ def test_a_condition_that_holds_for_the_wrong_reason_fails_with_a_sentence_of_it
         if len(case)
     ]
     assert [(case["name"], case["line"]) for case in failed] == [
-        (f"if that is meant: --allow-{allowed}", str(line))
+        (f"if this is intended: --allow-{allowed}", str(line))
     ]
     assert check(*asked, f"--allow-{allowed}") == 0
 

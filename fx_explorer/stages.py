@@ -271,7 +271,7 @@ class Stages:
         """Compile another variant of a compilation (default: the first) from ``gate`` on, without
         repeating earlier stages.
 
-        ``direction`` and ``region`` lower only that again. ``fusions`` say what Inductor shall
+        ``direction`` and ``region`` lower only that again. ``fusions`` say what Inductor should
         compute in one kernel, or in separate ones, ``layouts`` in which order values lie in memory,
         and ``candidates`` which of the autotuner's it takes. Returns what Inductor made of it;
         ``view.variants[0].saved_s`` are the seconds not spent again. Raises UsageError for what

@@ -86,7 +86,7 @@ def add_condition_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-fallbacks",
         action="store_const",
         const=0,
-        help="Inductor generates code for every operator; none is a library call without need",
+        help="no operator runs as PyTorch's own call because Inductor has no code for it",
     )
     asked.add_argument(
         "--expect-fused",

@@ -53,13 +53,14 @@ def why_no_difference(
         return ""
     if changes.candidates:
         return (
-            "Inductor wrote the same code: it took this candidate itself, or has it not this time."
+            "Inductor wrote the same code: it had already chosen this candidate, or does not "
+            "offer it in this compile."
         )
     counts = _candidates_of(reader, variant)
     if counts:
         return (
             f"Inductor now has {counted(max(counts), 'candidate')} to choose from, and would time "
-            "them; without a build the first is taken, which is the library's. Try the others one "
+            "them; without a build it takes the first, the library's. Try the others one "
             "by one on this variant, or capture with --build."
         )
     return "Inductor wrote the same code with it."

@@ -117,7 +117,7 @@ FusionKind = Literal["together", "apart"]
 
 @dataclass(frozen=True, slots=True)
 class FusionChange:
-    """Two groups of buffers that Inductor shall compute in one kernel, or in separate ones.
+    """Two groups of buffers that Inductor should compute in one kernel, or in separate ones.
 
     ``together``: its limits on fusion do not hold for them; a fusion that would be wrong is still
     refused. ``apart``: no kernel computes a member of both groups.
@@ -134,7 +134,7 @@ class FusionChange:
 
 @dataclass(frozen=True, slots=True)
 class LayoutChange:
-    """A value that Inductor shall lay out in another order in memory. Who needs the order that it
+    """A value that Inductor should lay out in another order in memory. Who needs the order that it
     had gets a copy. An input is taken as if the program gave it in this order.
     """
 
@@ -148,7 +148,7 @@ class LayoutChange:
 
 @dataclass(frozen=True, slots=True)
 class CandidateChange:
-    """A candidate that Inductor shall take for an operation, without timing the others."""
+    """A candidate that Inductor should take for an operation, without timing the others."""
 
     node: str
     """Name of the post-grad node that is lowered."""

@@ -298,7 +298,7 @@ class Variants:
 
     @conversation("fuse or split", "choose what to fuse, or a kernel to split")
     async def change_fusion(self) -> None:
-        """Ask what the kernel under the cursor shall be fused with, compile that, and show it
+        """Ask what the kernel under the cursor should be fused with, compile that, and show it
         beside the kernels of before.
         """
         # not for the first paint
@@ -344,7 +344,7 @@ class Variants:
 
         self._send_and_compare(command, f"compiling: {chosen.words}", refuse=say_refused)
 
-    @conversation("another choice", "choose what Inductor shall do otherwise")
+    @conversation("another choice", "choose what Inductor should do instead")
     async def try_other_choice(self) -> None:
         """Ask which other choice to try at the decisions about the kernel or node under the cursor,
         compile with it, and show it beside Inductor's own. Where the program has ended its worker
@@ -404,7 +404,7 @@ class Variants:
             message = " ".join(reasons[:2]) or NO_DECISION
             self._services.notify(message, title="nothing else to try", timeout=20)
             return None
-        title = "What shall Inductor do otherwise?"
+        title = "What should Inductor do instead?"
         return await ask(self.app, Chooser(title, matching(list(choices.values()))))
 
     async def _try_in_worker(

@@ -111,7 +111,7 @@ def _question(code: Code, statement: cst.If) -> str:
 
 
 def _skips(statement: cst.If) -> bool:
-    """Return whether the body only goes on to the next round, perhaps with a message before."""
+    """Return whether the body only continues with the next iteration, perhaps after a message."""
     statements = small_statements(statement.body)
     if not statements:
         return False

@@ -136,15 +136,15 @@ class ChildProgram:
         its progress.
         """
         until = time.monotonic() + seconds
-        told: Count = ("", 0, 0)
+        last_count: Count = ("", 0, 0)
         while time.monotonic() < until:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid:
                 self._pid, self.status = 0, os.waitstatus_to_exitcode(status)
                 return True
             count = self.progress.read()
-            if count != told:
-                told = count
+            if count != last_count:
+                last_count = count
                 tell(count)
             time.sleep(LOOK_EVERY_S)
         return False

@@ -265,7 +265,10 @@ def _attention(decision: model.KernelDecision, named: NamesInDecision) -> Words:
     changes = [text for text in decision.texts.get("would_be_fused", "").split("\n") if text]
     if _MASK_WITH_GRADIENT in changes:
         why.append("attn_mask requires grad")
-    text = f"torch chooses {_ATTENTION} as math (matmul, softmax, matmul), not flash attention"
+    text = (
+        f"torch chooses the math implementation of {_ATTENTION} (matmul, softmax, matmul), not "
+        "flash attention"
+    )
     if why:
         text += f": {'; '.join(why)}"
     elif not changes:

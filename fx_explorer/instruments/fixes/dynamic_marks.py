@@ -202,9 +202,7 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
         chosen = [mark for mark in dynamic_marks if _avoids(mark, cause)]
     fixes = [_mark_fix(mark) for mark in chosen]
     if chosen and set(sources_of(dynamic_marks)) > set(chosen[0].sources):
-        why = (
-            f"All dynamic sizes of this session: {', '.join(mark.what for mark in dynamic_marks)}."
-        )
+        why = f"All that varied in this session: {', '.join(mark.what for mark in dynamic_marks)}."
         sources = sources_of(dynamic_marks)
         fixes.append(
             Fix(
